@@ -1,0 +1,212 @@
+// Language models: load a GGUF file, generate text. Everything else of gull stands below this.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gull/error.h"
+#include "gull/gguf.h"
+
+namespace gull {
+
+/// Set from any thread (or a signal handler) to stop loading or generating after the current step.
+using CancelFlag = std::atomic<bool>;
+
+enum class Precision {
+  Fast,  ///< shortcuts whose effect is measured and small: f16 KV cache, 8-bit activations where they pay
+  F32,   ///< float32 activations and KV cache, no shortcut
+};
+
+/// How keys and values are stored.
+enum class KvType { Auto, F32, F16, Q8_0, Q4_0 };
+
+/// How to open the GPU. Used by every program and by `Model::load`.
+struct DeviceOptions {
+  std::string device;               ///< empty: the best adapter; else a number from `list_devices`, or a part of its name
+  bool baseline_limits = false;     ///< behave as if the device had only WebGPU's default limits and no optional feature
+  bool no_f16 = false;              ///< do not use shader-f16
+  bool no_subgroups = false;        ///< do not use subgroup operations
+  bool no_immediates = false;       ///< do not use immediates
+  bool checked_shaders = false;     ///< keep the bounds checks in shaders even where they could be left out
+  std::string webgpu_library;       ///< path of another WebGPU implementation (native only)
+};
+
+/// An adapter, as `gull devices` shows it.
+struct DeviceInfo {
+  uint32_t index = 0;
+  std::string name, vendor, driver, backend;   ///< "NVIDIA H200", "NVIDIA", "580.159", "Vulkan"
+  std::string type;                            ///< "discrete", "integrated", "software", "unknown"
+  bool chosen = false;                         ///< what an empty DeviceOptions::device would open
+  std::string why;                             ///< why it would be chosen, or not
+  std::vector<std::string> features;
+  std::vector<std::pair<std::string, uint64_t>> limits;
+};
+
+/// All usable adapters, the chosen one marked. An empty list is a success; opening one then is an error that says what to install.
+Result<std::vector<DeviceInfo>> list_devices(const DeviceOptions& options = {});
+
+struct Progress {
+  const char* stage = "";           ///< "read", "upload", "compile"
+  uint64_t done = 0, total = 0;     ///< bytes or steps; total 0 when unknown
+};
+
+struct LoadOptions {
+  DeviceOptions device;
+  Precision precision = Precision::Fast;
+  KvType kv_type = KvType::Auto;
+  uint32_t context = 0;             ///< tokens; 0: the model's own, at most 4096
+  uint64_t gpu_budget = 0;          ///< bytes of weights kept on the GPU; 0: all of them
+  std::function<void(const Progress&)> progress;
+  CancelFlag* cancel = nullptr;
+};
+
+/// One message of a conversation. `json` may carry the whole message (tool calls …) and then wins.
+struct Message {
+  std::string role;
+  std::string content;
+  std::string json;
+};
+
+struct SamplingOptions {
+  float temperature = 0.8f;         ///< 0: greedy
+  uint32_t top_k = 40;              ///< 0: off
+  float top_p = 0.95f;              ///< 1: off
+  float min_p = 0.05f;              ///< 0: off
+  float typical_p = 1.0f;           ///< 1: off
+  float repeat_penalty = 1.0f;      ///< 1: off; over the last `repeat_last` tokens
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  uint32_t repeat_last = 64;
+  float dry_multiplier = 0.0f;      ///< 0: off
+  float dry_base = 1.75f;
+  uint32_t dry_allowed_length = 2;
+  float mirostat_tau = 0.0f;        ///< 0: off; Mirostat 2 target surprise
+  float mirostat_eta = 0.1f;
+  uint64_t seed = 0;                ///< 0: a fresh one each time; else reproducible
+  std::vector<std::pair<int32_t, float>> logit_bias;
+};
+
+enum class StopReason { EndOfGeneration, MaxTokens, StopString, ContextFull, Cancelled, Callback };
+const char* to_string(StopReason reason);   ///< "eog", "length", "stop", "context", "cancelled", "callback"
+
+struct TokenLogprob { int32_t id; float logprob; };
+
+/// One piece of generated text.
+struct Piece {
+  int32_t id = -1;                  ///< the token; −1 for text that was held back and is released at the end
+  std::string_view text;            ///< whole UTF-8 characters; may be empty while a character is incomplete
+  std::span<const TokenLogprob> logprobs;   ///< chosen token first, then the top ones, when asked for
+};
+
+struct GenerateOptions {
+  SamplingOptions sampling;
+  int32_t max_tokens = -1;          ///< −1: until end of generation or of the context
+  std::vector<std::string> stop;    ///< never part of the output
+  bool ignore_eog = false;          ///< go on past end-of-generation tokens
+  uint32_t logprobs = 0;            ///< how many top log-probabilities a piece carries; 0: none
+  std::string grammar;              ///< GBNF; empty: none
+  std::string json_schema;          ///< constrains the output to this JSON Schema; empty: none
+  CancelFlag* cancel = nullptr;
+};
+
+struct Timings {
+  double load_s = 0, prompt_s = 0, generate_s = 0;
+  uint32_t prompt_tokens = 0, cached_tokens = 0, generated_tokens = 0;
+};
+
+struct GenerateResult {
+  std::vector<int32_t> ids;         ///< generated ones
+  std::string text;
+  StopReason stop = StopReason::EndOfGeneration;
+  std::string stop_string;
+  Timings timings;
+};
+
+/// GPU memory by category, in bytes; `peak` is of the total.
+struct MemoryUse { uint64_t weights = 0, kv = 0, activations = 0, parameters = 0, staging = 0, total = 0, peak = 0; };
+
+/// Counters of the caches since loading.
+struct Stats {
+  uint64_t pipeline_builds = 0, pipeline_hits = 0;
+  uint64_t bind_group_builds = 0, bind_group_hits = 0, bind_group_evictions = 0;
+  uint64_t dispatches = 0, submissions = 0;
+  uint64_t weight_hits = 0, weight_misses = 0, weight_uploads = 0, weight_upload_bytes = 0, weight_evictions = 0, weight_stalls = 0;
+  MemoryUse memory;
+};
+
+class Session;
+
+/// A loaded model: weights on the GPU, tokenizer, chat template. Shared by its sessions. Thread-safe.
+class Model {
+ public:
+  /// A path to a GGUF file (or one part of a split one).
+  static Result<std::shared_ptr<Model>> load(const std::string& path, LoadOptions options = {});
+  static Result<std::shared_ptr<Model>> load(std::shared_ptr<gguf::File> file, LoadOptions options = {});
+  ~Model();
+
+  const gguf::File& file() const;
+  const DeviceInfo& device() const;
+  uint32_t vocabulary() const;      ///< number of logits
+  uint32_t context() const;         ///< tokens that a session can hold
+  bool is_embedding_model() const;  ///< pooled vectors instead of text
+  bool has_chat_template() const;
+
+  Result<std::vector<int32_t>> tokenize(std::string_view text, bool add_special = true, bool parse_special = true) const;
+  std::string detokenize(std::span<const int32_t> ids, bool special = false) const;
+  bool is_end_of_generation(int32_t id) const;
+  /// The ids of a conversation in the model's own chat format; message content never becomes a control token.
+  Result<std::vector<int32_t>> apply_chat_template(std::span<const Message> messages, bool add_generation_prompt = true,
+                                                   std::string_view tools_json = {}) const;
+  Stats stats() const;
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+  const Impl& impl() const { return *impl_; }
+
+ private:
+  friend class Session;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// One conversation: a KV cache and a position. Use from one thread at a time; sessions of one model may run at once.
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<Model> model);
+  ~Session();
+
+  /// Puts a prompt in the cache, reusing the longest prefix that is already there, then generates.
+  /// `on_piece` may return false to stop (StopReason::Callback). Errors: empty prompt, prompt longer than the context.
+  Result<GenerateResult> generate(std::span<const int32_t> prompt, const GenerateOptions& options = {},
+                                  const std::function<bool(const Piece&)>& on_piece = {});
+  /// The same with the model's chat template.
+  Result<GenerateResult> chat(std::span<const Message> messages, const GenerateOptions& options = {},
+                              const std::function<bool(const Piece&)>& on_piece = {});
+
+  /// Appends ids and returns logits, row-major [all ? ids.size() : 1, vocabulary].
+  Result<std::vector<float>> logits(std::span<const int32_t> ids, bool all = false);
+  /// Embedding models: token vectors [ids.size(), width] after the final norm, or pooled as the metadata says [1, width].
+  Result<std::vector<float>> embed(std::span<const int32_t> ids, bool pooled = true, bool normalize = true);
+
+  uint32_t position() const;        ///< tokens in the cache
+  void reset();                     ///< forgets everything; memory is kept
+  /// Forgets all but the first `n` tokens. Recurrent models can only go back to 0: then it resets.
+  Result<void> truncate(uint32_t n);
+
+  struct Impl;
+  Impl& impl() { return *impl_; }
+
+ private:
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gull
