@@ -1,9 +1,9 @@
 #include "base/log.h"
 
-#include <charconv>
 #include <cctype>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/mutex.h"
 
@@ -67,15 +67,16 @@ std::string human_bytes(uint64_t bytes) {
 Result<uint64_t> parse_bytes(std::string_view text) {
   size_t end = 0;
   while (end < text.size() && (std::isdigit(static_cast<unsigned char>(text[end])) || text[end] == '.')) ++end;
-  double value = 0;
-  auto [stop, error] = std::from_chars(text.data(), text.data() + end, value);
+  const std::string number(text.substr(0, end));
+  char* stop = nullptr;
+  const double value = std::strtod(number.c_str(), &stop);   // libc++ 19 has no from_chars for floating point
   std::string unit;
   for (char c : text.substr(end)) if (c != ' ') unit += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (unit.size() > 1 && unit.ends_with("ib")) unit.resize(1);
   else if (unit.size() == 2 && unit[1] == 'b') unit.resize(1);
   static constexpr std::string_view order = "bkmgt";
   const size_t power = unit.empty() ? 0 : order.find(unit[0]);
-  if (end == 0 || error != std::errc{} || stop != text.data() + end || unit.size() > 1 || power == std::string_view::npos)
+  if (end == 0 || stop != number.c_str() + number.size() || unit.size() > 1 || power == std::string_view::npos)
     return fail_f(ErrorKind::InvalidArgument, "'{}' is not a size: write bytes, or a number with KiB, MiB, GiB or TiB", text);
   const double bytes = value * std::pow(1024.0, static_cast<double>(power));
   if (!(bytes < 9e18)) return fail_f(ErrorKind::InvalidArgument, "'{}' is too large", text);
