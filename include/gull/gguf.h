@@ -79,6 +79,8 @@ struct Array {
   std::vector<std::string> strings;
   std::vector<std::shared_ptr<Array>> nested;
   size_t size() const;
+  /// Element `i` of an array of integers of any width and sign; none for another kind, or out of range.
+  std::optional<int64_t> integer(size_t i) const;
 };
 
 /// One tensor: `dims[0]` is the length of a row (the contiguous dimension), as in the file.
@@ -95,6 +97,10 @@ struct TensorInfo {
   uint64_t elements() const { return dims[0] * rows(); }
 };
 
+struct ParsedSource;
+/// Opens the part of a split model that has this name; NotFound where there is none.
+using SiblingOpener = std::function<Result<std::shared_ptr<ByteSource>>(const std::string& name)>;
+
 /// A parsed file (or split set). Immutable, safe to share between threads.
 class File {
  public:
@@ -104,6 +110,10 @@ class File {
   static Result<std::shared_ptr<File>> open(std::vector<std::shared_ptr<ByteSource>> parts);
   /// A path: maps it, and its sibling parts when its name ends in -0000i-of-0000n.gguf.
   static Result<std::shared_ptr<File>> open_path(const std::string& path);
+  /// The parts of a split model in any order, or one path as `open_path` takes it.
+  static Result<std::shared_ptr<File>> open_paths(std::span<const std::string> paths);
+  /// Any part of a split model, where the others are opened by their names, made from `source`'s.
+  static Result<std::shared_ptr<File>> open(std::shared_ptr<ByteSource> source, const SiblingOpener& sibling);
 
   const std::string& name() const;              ///< name of the first source
   uint32_t version() const;
@@ -130,6 +140,7 @@ class File {
  private:
   struct Impl;
   explicit File(std::unique_ptr<Impl> impl);
+  static Result<std::shared_ptr<File>> assemble(std::vector<ParsedSource> parts);
   std::unique_ptr<Impl> impl_;
  public:
   ~File();

@@ -1,0 +1,114 @@
+// Regular files: mapped, or read by position (POSIX; left out of the WebAssembly build).
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "gguf/sources.h"
+
+namespace gull {
+namespace {
+
+/// An open regular file; closes itself.
+struct Descriptor {
+  int fd = -1;
+  uint64_t size = 0;
+  Descriptor() = default;
+  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)), size(other.size) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+/// Opens without ever blocking: a pipe or device of that name is refused before it is opened for reading.
+Result<Descriptor> open_regular(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return fail_f(ErrorKind::NotFound, "{}: no such file", path);
+    return fail_f(ErrorKind::Io, "{}: cannot open: {}", path, std::strerror(errno));
+  }
+  if (S_ISDIR(info.st_mode)) return fail_f(ErrorKind::InvalidArgument, "{}: is a directory; name a .gguf file in it", path);
+  if (!S_ISREG(info.st_mode)) return fail_f(ErrorKind::InvalidArgument, "{}: is not a regular file", path);
+  Descriptor file;
+  file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd < 0) return fail_f(ErrorKind::Io, "{}: cannot open: {}", path, std::strerror(errno));
+  if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return fail_f(ErrorKind::Io, "{}: changed while it was opened", path);
+  file.size = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+class FileSource final : public ByteSource {
+ public:
+  FileSource(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
+  const std::string& name() const override { return path_; }
+  uint64_t size() const override { return file_.size; }
+
+  Result<void> read(uint64_t offset, std::span<std::byte> out) override {
+    if (auto inside = gguf::check_range(*this, offset, out.size()); !inside) return inside;
+    size_t done = 0;
+    while (done < out.size()) {
+      const ssize_t got = ::pread(file_.fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return fail_f(ErrorKind::Io, "{}: cannot read at byte {}: {}", path_, offset + done, std::strerror(errno));
+      if (got == 0) return fail_f(ErrorKind::Io, "{}: was cut short to {} bytes while it was being read", path_, offset + done);
+      done += static_cast<size_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+class MappedSource final : public ByteSource {
+ public:
+  MappedSource(std::string path, void* base, uint64_t size) : path_(std::move(path)), base_(static_cast<const std::byte*>(base)), size_(size) {}
+  ~MappedSource() override {
+    if (size_ != 0) ::munmap(const_cast<std::byte*>(base_), size_);
+  }
+  const std::string& name() const override { return path_; }
+  uint64_t size() const override { return size_; }
+
+  Result<void> read(uint64_t offset, std::span<std::byte> out) override {
+    if (auto inside = gguf::check_range(*this, offset, out.size()); !inside) return inside;
+    if (!out.empty()) std::memcpy(out.data(), base_ + offset, out.size());
+    return {};
+  }
+
+  std::span<const std::byte> view(uint64_t offset, uint64_t length) override {
+    if (!gguf::check_range(*this, offset, length)) return {};
+    return {base_ + offset, static_cast<size_t>(length)};
+  }
+
+ private:
+  std::string path_;
+  const std::byte* base_;
+  uint64_t size_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ByteSource>> file_source(const std::string& path) {
+  auto file = open_regular(path);
+  if (!file) return fail(file.error());
+  return std::make_shared<FileSource>(path, std::move(*file));
+}
+
+Result<std::shared_ptr<ByteSource>> mapped_file_source(const std::string& path) {
+  auto file = open_regular(path);
+  if (!file) return fail(file.error());
+  if (file->size == 0) return std::make_shared<MappedSource>(path, nullptr, 0);
+  if (file->size > SIZE_MAX) return fail_f(ErrorKind::Unsupported, "{}: {} are too much to map on this machine", path, human_bytes(file->size));
+  void* base = ::mmap(nullptr, static_cast<size_t>(file->size), PROT_READ, MAP_SHARED, file->fd, 0);
+  if (base == MAP_FAILED) return fail_f(ErrorKind::Io, "{}: cannot map {}: {}", path, human_bytes(file->size), std::strerror(errno));
+  return std::make_shared<MappedSource>(path, base, file->size);
+}
+
+}  // namespace gull
