@@ -21,6 +21,18 @@ Dequantizer dequantizer(Type type) {
     case Type::Q4_K: return dequantize_q4_k;
     case Type::Q5_K: return dequantize_q5_k;
     case Type::Q6_K: return dequantize_q6_k;
+    case Type::IQ2_XXS: return dequantize_iq2_xxs;
+    case Type::IQ2_XS: return dequantize_iq2_xs;
+    case Type::IQ2_S: return dequantize_iq2_s;
+    case Type::IQ3_XXS: return dequantize_iq3_xxs;
+    case Type::IQ3_S: return dequantize_iq3_s;
+    case Type::IQ1_S: return dequantize_iq1_s;
+    case Type::IQ1_M: return dequantize_iq1_m;
+    case Type::IQ4_NL: return dequantize_iq4_nl;
+    case Type::IQ4_XS: return dequantize_iq4_xs;
+    case Type::TQ1_0: return dequantize_tq1_0;
+    case Type::TQ2_0: return dequantize_tq2_0;
+    case Type::MXFP4: return dequantize_mxfp4;
     default: return nullptr;
   }
 }

@@ -1,13 +1,10 @@
 // The K types: 256 weights a block, in groups of 16 or 32 with small scales of their own.
 #include "gguf/dequantize.h"
-#include "gguf/half.h"
 
 namespace gull::gguf {
 namespace {
 
 constexpr size_t kBlock = 256;
-
-uint8_t byte_at(const std::byte* in, size_t i) { return static_cast<uint8_t>(in[i]); }
 
 struct ScaleMin {
   uint8_t scale, min;
@@ -27,9 +24,6 @@ int q3_scale(const std::byte* sc, size_t g) {
   const int high = byte_at(sc, 8 + (g & 3)) >> (2 * (g >> 2)) & 3;
   return (low | high << 4) - 32;
 }
-
-/// The two-bit field of weight i in 64 bytes: each half of the block has 32 bytes, whose bit pairs go 32 weights further.
-uint8_t two_bits(const std::byte* qs, size_t i) { return byte_at(qs, i / 128 * 32 + i % 32) >> (i / 32 % 4 * 2) & 3; }
 
 /// The high bit of weight i in 32 bytes: bit i / 32 of byte i % 32.
 uint8_t one_bit(const std::byte* qh, size_t i) { return byte_at(qh, i % 32) >> (i / 32) & 1; }

@@ -1,18 +1,12 @@
 // Plain numbers, and the types with 32 weights a block and one scale.
 #include "gguf/dequantize.h"
-#include "gguf/half.h"
 
 namespace gull::gguf {
 namespace {
 
 constexpr size_t kBlock = 32;
 
-uint8_t byte_at(const std::byte* in, size_t i) { return static_cast<uint8_t>(in[i]); }
-
-/// Weight i of a block whose 16 bytes hold weights 0–15 in their low and 16–31 in their high halves.
-uint8_t nibble(const std::byte* qs, size_t i) { return i < 16 ? byte_at(qs, i) & 0x0F : byte_at(qs, i - 16) >> 4; }
-
-/// The same with a fifth bit from the little-endian word at `qh`.
+/// A nibble with a fifth bit from the little-endian word at `qh`.
 uint8_t five_bits(const std::byte* qs, uint32_t qh, size_t i) { return static_cast<uint8_t>(nibble(qs, i) | ((qh >> i & 1) << 4)); }
 
 }  // namespace

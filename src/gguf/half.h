@@ -35,6 +35,8 @@ T load_le(const std::byte* at) {
   return value;
 }
 
+inline uint8_t byte_at(const std::byte* in, size_t i) { return static_cast<uint8_t>(in[i]); }
+
 inline float load_half(const std::byte* at) { return half_to_float(load_le<uint16_t>(at)); }
 
 }  // namespace gull::gguf

@@ -1,6 +1,8 @@
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #include "gguf/parser.h"
 
+#include <bit>
+
 #include "base/log.h"
 #include "gguf/cursor.h"
 #include "gguf/foreign.h"
@@ -14,8 +16,6 @@ constexpr uint64_t kMaxStringBytes = 64 << 20;
 constexpr uint64_t kMaxArrayElements = 1 << 24; // over a whole file; the largest vocabularies have about 2^19 entries
 constexpr uint64_t kMaxAlignment = 1 << 24;
 constexpr int kMaxNesting = 4;
-// The shortest that an entry can be in the file; counts are refused early by it.
-constexpr uint64_t kMinKeyValueBytes = 8 + 4 + 1, kMinTensorBytes = 8 + 4 + 4 + 8;
 
 /// Metadata value types, with the numbers of the format.
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kValueTypes };
@@ -27,7 +27,7 @@ class Parser {
 
   Result<Part> run() {
     uint64_t tensors = 0, pairs = 0;
-    if (!preamble(tensors, pairs) || !metadata(pairs) || !read_alignment() || !tensor_infos(tensors) || !place_tensors()) return fail(std::move(in_.error()));
+    if (!preamble(tensors, pairs) || !metadata(pairs) || !tensor_infos(tensors) || !place_tensors()) return fail(std::move(in_.error()));
     return std::move(part_);
   }
 
@@ -47,8 +47,8 @@ class Parser {
     if (version == 1) return in_.refuse(ErrorKind::Unsupported, 4, "has GGUF version 1, which is no longer read: convert the model again");
     if (version != 2 && version != 3) return in_.refuse(ErrorKind::Unsupported, 4, fmt::format("has GGUF version {}; gull reads versions 2 and 3", version));
     if (!in_.number(tensors, "the number of tensors") || !in_.number(pairs, "the number of metadata entries")) return false;
-    if (tensors > in_.remaining() / kMinTensorBytes) return refuse(8, fmt::format("claims {} tensors, more than its {} bytes can hold", tensors, source_.size()));
-    if (pairs > in_.remaining() / kMinKeyValueBytes) return refuse(16, fmt::format("claims {} metadata entries, more than its {} bytes can hold", pairs, source_.size()));
+    if (tensors > in_.remaining()) return refuse(8, fmt::format("claims {} tensors, more than its {} bytes can hold", tensors, source_.size()));
+    if (pairs > in_.remaining()) return refuse(16, fmt::format("claims {} metadata entries, more than its {} bytes can hold", pairs, source_.size()));
     return true;
   }
 
@@ -63,6 +63,7 @@ class Parser {
       uint32_t type = 0;
       Value value;
       if (!in_.number(type, where_) || !read_value(type, value)) return false;
+      if (key == "general.alignment" && !set_alignment(at, value)) return false;
       positions.push_back(at);
       part_.metadata.emplace_back(std::move(key), std::move(value));
     }
@@ -185,15 +186,12 @@ class Parser {
     }
   }
 
-  bool read_alignment() {
-    for (const auto& [key, value] : part_.metadata) {
-      if (key != "general.alignment") continue;
-      const uint64_t* alignment = std::get_if<uint64_t>(&value);
-      if (alignment == nullptr) return refuse(in_.position(), "general.alignment is not an unsigned number; the metadata ends");
-      if (*alignment == 0 || (*alignment & (*alignment - 1)) != 0 || *alignment > kMaxAlignment)
-        return refuse(in_.position(), fmt::format("general.alignment is {}; it must be a power of two up to {}; the metadata ends", *alignment, kMaxAlignment));
-      part_.alignment = static_cast<uint32_t>(*alignment);
-    }
+  bool set_alignment(uint64_t at, const Value& value) {
+    const uint64_t* alignment = std::get_if<uint64_t>(&value);
+    if (alignment == nullptr) return refuse(at, "general.alignment is not an unsigned number");
+    if (!std::has_single_bit(*alignment) || *alignment > kMaxAlignment)
+      return refuse(at, fmt::format("general.alignment is {}; it must be a power of two, at most {}", *alignment, kMaxAlignment));
+    part_.alignment = static_cast<uint32_t>(*alignment);
     return true;
   }
 
