@@ -28,26 +28,36 @@ std::optional<uint32_t> five_digits(std::string_view text) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
+/// The number of a part (from 0) and its place in the caller's list.
+struct Numbered {
+  uint32_t number;
+  size_t index;
+};
+
 /// "a-00001-of-00003.gguf, a-00003-of-00003.gguf" where the files are named so, else "parts 1, 3"; a long list is cut.
-std::string list_missing(const std::string& known_name, const std::vector<bool>& present) {
+std::string list_missing(const std::string& known_name, const std::vector<Numbered>& present, uint32_t count) {
   constexpr size_t kShown = 4;
   const auto name = parse_split_name(known_name);
-  const bool by_name = name && name->count == present.size();
+  const bool by_name = name && name->count == count;
+  const size_t missing = count - present.size();
   std::string list;
-  size_t missing = 0;
-  for (uint32_t i = 0; i < present.size(); ++i) {
-    if (present[i] || missing++ >= kShown) continue;
-    if (!list.empty()) list += ", ";
+  size_t listed = 0;
+  auto next = present.begin();
+  for (uint32_t i = 0; i < count && listed < kShown; ++i) {
+    if (next != present.end() && next->number == i) {
+      ++next;
+      continue;
+    }
+    if (listed++ > 0) list += ", ";
     list += by_name ? name->of(i + 1) : std::to_string(i + 1);
   }
   if (missing > kShown) list += fmt::format(", … ({} in all)", missing);
   return (by_name ? "" : missing == 1 ? "part " : "parts ") + list;
 }
 
-/// The place of each part in the whole: place[number] = index into `parts`. Every number must be there exactly once.
-Result<std::vector<size_t>> places(const std::vector<ParsedSource>& parts, uint32_t count) {
-  std::vector<size_t> place(count);
-  std::vector<bool> present(count, false);
+/// The parts by number. Every number must be there exactly once.
+Result<std::vector<Numbered>> numbered(const std::vector<ParsedSource>& parts, uint32_t count) {
+  std::vector<Numbered> order;
   for (size_t i = 0; i < parts.size(); ++i) {
     const std::string& name = parts[i].source->name();
     const auto own_count = split_count(parts[i]);
@@ -56,18 +66,19 @@ Result<std::vector<size_t>> places(const std::vector<ParsedSource>& parts, uint3
       return fail_f(ErrorKind::BadFile, "{}: is of a model in {} parts, but {} is of one in {}: they do not belong together", name, *own_count, parts[0].source->name(), count);
     const auto number = count_of(parts[i], "split.no", 0);
     if (!number) return fail(number.error());
-    if (*number >= count) return fail_f(ErrorKind::BadFile, "{}: says that it is part {} of {}", name, *number + 1, count);
-    if (present[*number]) return fail_f(ErrorKind::InvalidArgument, "{}: part {} of {} is given twice, also as {}", name, *number + 1, count, parts[place[*number]].source->name());
-    present[*number] = true;
-    place[*number] = i;
+    if (*number >= count) return fail_f(ErrorKind::BadFile, "{}: says that its number, counted from 0, is {} of {} parts", name, *number, count);
+    order.push_back({static_cast<uint32_t>(*number), i});
   }
-  if (parts.size() < count) {
-    const auto first = std::find(present.begin(), present.end(), true) - present.begin();
-    const std::string& name = parts[place[first]].source->name();
+  std::stable_sort(order.begin(), order.end(), [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
+  for (size_t i = 1; i < order.size(); ++i)
+    if (order[i - 1].number == order[i].number)
+      return fail_f(ErrorKind::InvalidArgument, "{}: part {} of {} is given twice, also as {}", parts[order[i].index].source->name(), order[i].number + 1, count, parts[order[i - 1].index].source->name());
+  if (order.size() < count) {
+    const std::string& name = parts[order[0].index].source->name();
     return fail_f(ErrorKind::NotFound, "{}: is part {} of {} of a split model, and {} missing: put all parts in one folder, named as they were published",
-                  name, first + 1, count, list_missing(name, present) + (count - parts.size() == 1 ? " is" : " are"));
+                  name, order[0].number + 1, count, list_missing(name, order, count) + (count - order.size() == 1 ? " is" : " are"));
   }
-  return place;
+  return order;
 }
 
 Result<void> check_tensors(const std::vector<ParsedSource>& parts) {
@@ -127,11 +138,11 @@ Result<std::vector<ParsedSource>> order_parts(std::vector<ParsedSource> parts) {
   if (*count == 1 && parts.size() > 1)
     return fail_f(ErrorKind::InvalidArgument, "{} and {} are no parts of one split model: the first is whole", parts[0].source->name(), parts[1].source->name());
   if (*count == 1) return parts;
-  const auto place = places(parts, *count);
-  if (!place) return fail(place.error());
+  const auto order = numbered(parts, *count);
+  if (!order) return fail(order.error());
   std::vector<ParsedSource> ordered;
-  for (size_t i : *place) {
-    for (TensorInfo& tensor : parts[i].part.tensors) tensor.part = static_cast<uint32_t>(ordered.size());
+  for (const auto& [number, i] : *order) {
+    for (TensorInfo& tensor : parts[i].part.tensors) tensor.part = number;
     ordered.push_back(std::move(parts[i]));
   }
   if (auto whole = check_tensors(ordered); !whole) return fail(whole.error());
