@@ -1,0 +1,209 @@
+// Attention with an online softmax: any KV length, no matrix of scores. Decode splits the KV length over workgroups.
+#include <algorithm>
+#include <bit>
+
+#include "kernels/kv.h"
+#include "kernels/ops.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 64;
+
+/// Grid: x = heads, y = tokens, z = splits. Bindings: q, K, V, out, State, [sinks].
+/// 64 positions at a time: each thread scores one, then the threads share the value dimensions, `PARTS` positions apart.
+/// Split: writes (max, sum) and the unnormalised values of its part to `out`; else the finished row.
+constexpr std::string_view kAttention = R"(
+fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
+var<workgroup> qs: array<vec4<f32>, $D4$>;
+var<workgroup> sc: array<f32, 64>;
+var<workgroup> red: array<f32, 64>;
+var<workgroup> vals: array<vec4<f32>, $VALS$>;
+fn top(t: u32, v: f32) -> f32 {
+  red[t] = v;
+  workgroupBarrier();
+  for (var k = 32u; k > 0u; k = k / 2u) {
+    if (t < k) { red[t] = max(red[t], red[t + k]); }
+    workgroupBarrier();
+  }
+  let m = red[0];
+  workgroupBarrier();
+  return m;
+}
+fn sum(t: u32, v: f32) -> f32 {
+  red[t] = v;
+  workgroupBarrier();
+  for (var k = 32u; k > 0u; k = k / 2u) {
+    if (t < k) { red[t] += red[t + k]; }
+    workgroupBarrier();
+  }
+  let s = red[0];
+  workgroupBarrier();
+  return s;
+}
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let head = g.x;
+  let kvh = head / $GROUP$;
+  let pos = S.pos + g.y;
+  $RANGE$
+  let per = ((end - start + nw.z - 1u) / nw.z + 63u) / 64u * 64u;
+  let j0 = start + g.z * per;
+  let j1 = min(end, j0 + per);
+  for (var i = t; i < $D4$; i += 64u) { qs[i] = q[(g.y * $QS$ + $QO$ + head * $D$) / 4u + i] * $SCALE$; }
+  workgroupBarrier();
+  let dim = t % $DT$;
+  let first = t / $DT$;
+  var acc: array<vec4<f32>, $DPT$>;
+  for (var i = 0u; i < $DPT$; i++) { acc[i] = vec4<f32>(0.0); }
+  var m = -3.0e38;
+  var l = 0.0;
+  for (var j = j0; j < j1; j += 64u) {
+    var s = -3.0e38;
+    if (j + t < j1) {
+      var d = vec4<f32>(0.0);
+      let kb = ((j + t) * $KV$ + kvh) * $D4$;
+      for (var i = 0u; i < $D4$; i++) { d += qs[i] * $LOADK$; }
+      s = d.x + d.y + d.z + d.w;
+      $CAP$
+    }
+    let best = max(m, top(t, s));
+    let p = select(0.0, exp(s - best), j + t < j1);
+    sc[t] = p;
+    let fix = exp(m - best);
+    l = l * fix + sum(t, p);
+    m = best;
+    let count = min(64u, j1 - j);
+    for (var i = 0u; i < $DPT$; i++) {
+      var a = acc[i] * fix;
+      let d4 = dim + i * $DT$;
+      if (d4 < $D4$ && first < $PARTS$) {
+        for (var c = first; c < count; c += $PARTS$) { a += sc[c] * $LOADV$; }
+      }
+      acc[i] = a;
+    }
+    workgroupBarrier();
+  }
+  for (var i = 0u; i < $DPT$; i++) {
+    if (first < $PARTS$) { vals[first * $DTALL$ + dim + i * $DT$] = acc[i]; }
+  }
+  workgroupBarrier();
+  $SINK$
+  for (var i = t; i < $D4$; i += 64u) {
+    var a = vec4<f32>(0.0);
+    for (var c = 0u; c < $PARTS$; c++) { a += vals[c * $DTALL$ + i]; }
+    $OUT$
+  }
+}
+)";
+
+/// Grid: x = heads, y = tokens. Merges the parts of a split attention. Bindings: parts, y, State, [sinks].
+constexpr std::string_view kMerge = R"(
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let base = g.x * $MAX$ * $PART4$;
+  let used = u32(parts[base].z);
+  var m = -3.0e38;
+  for (var s = 0u; s < used; s++) { m = max(m, parts[base + s * $PART4$].x); }
+  $SINKMAX$
+  var l = 0.0;
+  for (var s = 0u; s < used; s++) { let h = parts[base + s * $PART4$]; l += h.y * exp(h.x - m); }
+  $SINKSUM$
+  for (var i = t; i < $D4$; i += 64u) {
+    var a = vec4<f32>(0.0);
+    for (var s = 0u; s < used; s++) { a += parts[base + s * $PART4$ + 1u + i] * exp(parts[base + s * $PART4$].x - m); }
+    y[($YO$ + g.x * $D$) / 4u + i] = a / l;
+  }
+}
+)";
+
+struct Geometry {
+  uint32_t d, d4, threads, per_thread, parts;
+  explicit Geometry(uint32_t head_dim) : d(head_dim), d4(head_dim / 4) {
+    threads = std::min(d4, kThreads);
+    per_thread = (d4 + threads - 1) / threads;
+    parts = std::max(kThreads / threads, 1u);
+  }
+};
+
+std::string range_text(const Attention& a) {
+  if (a.causal) {
+    return a.window ? fmt::format("let end = pos + 1u;\n  let start = u32(max(i32(end) - {}, 0));", a.window)
+                    : "let end = pos + 1u;\n  let start = 0u;";
+  }
+  return a.window ? fmt::format("let end = min(S.kv, pos + {0}u + 1u);\n  let start = u32(max(i32(pos) - {0}, 0));", a.window / 2)
+                  : "let end = S.kv;\n  let start = 0u;";
+}
+
+std::string declarations(const KvLayer& kv, bool sinks) {
+  std::string text(kStateStruct);
+  text += "@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;\n";
+  text += fmt::format("@group(0) @binding(1) var<storage, read> K: array<{0}>;\n@group(0) @binding(2) var<storage, read> V: array<{0}>;\n",
+                      kv_element(kv.type));
+  text += "@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;\n@group(0) @binding(4) var<uniform> S: State;\n";
+  if (sinks) text += "@group(0) @binding(5) var<storage, read> sinks: array<f32>;\n";
+  return text;
+}
+
+std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool split) {
+  const Geometry geo(kv.head_dim);
+  const bool sinks = a.sinks && !split;
+  const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
+  const std::string out = split
+      ? expand("y[(head * $MAX$ + g.z) * $PART4$ + 1u + i] = a;\n    if (i == 0u) { y[(head * $MAX$ + g.z) * $PART4$] = vec4<f32>(m, l, f32(nw.z), 0.0); }",
+               {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}})
+      : expand("y[(g.y * $YS$ + $YO$ + head * $D$) / 4u + i] = a * fix_out / l;", {{"YS", y.stride}, {"YO", y.offset}, {"D", geo.d}});
+  const std::string sink = split ? "" : sinks
+      ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
+      : "let fix_out = 1.0;";
+  const std::string load_v_index = fmt::format("((j + c) * {}u + kvh) * {}u + d4", kv.heads, geo.d4);
+  const std::string body = expand(kAttention, {{"RANGE", range_text(a)}, {"CAP", cap}, {"OUT", out}, {"SINK", sink},
+                                               {"LOADK", kv_load(kv.type, "K", "kb + i")}, {"LOADV", kv_load(kv.type, "V", load_v_index)}});
+  return declarations(kv, sinks) +
+         expand(body, {{"D", geo.d}, {"D4", geo.d4}, {"DT", geo.threads}, {"DPT", geo.per_thread}, {"PARTS", geo.parts},
+                       {"DTALL", geo.threads * geo.per_thread}, {"VALS", geo.threads * geo.per_thread * geo.parts},
+                       {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"SCALE", a.scale}});
+}
+
+std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y) {
+  const Geometry geo(kv.head_dim);
+  std::string text = "@group(0) @binding(0) var<storage, read> parts: array<vec4<f32>>;\n"
+                     "@group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;\n";
+  if (a.sinks) text += "@group(0) @binding(2) var<storage, read> sinks: array<f32>;\n";
+  return text + expand(kMerge, {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
+                                {"SINKMAX", a.sinks ? "m = max(m, sinks[g.x]);" : ""}, {"SINKSUM", a.sinks ? "l += exp(sinks[g.x] - m);" : ""}});
+}
+
+}  // namespace
+
+uint32_t attention_splits(uint32_t kv_length) {
+  return std::clamp(std::bit_ceil((kv_length + 127) / 128), 1u, kMaxSplits);
+}
+
+void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
+  if (r.failed()) return;
+  const bool split = r.decode() && a.causal;
+  const std::string key = fmt::format("attention:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type),
+                                      a.heads, a.scale, a.softcap, a.window, a.causal, bool(a.sinks), q.stride, q.offset, y.stride, y.offset, split, 0);
+  std::vector<dispatch::Operand> operands{q.buffer, kv.k, kv.v};
+  std::string letters = "rrrwu";
+  if (!split) {
+    operands.push_back(y.buffer), operands.push_back(r.state);
+    if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
+    return r.step(key, [&] { return gpu::PipelineDesc{"attention", source(q, kv, a, y, false), kinds(letters)}; }, std::move(operands),
+                  {a.heads}, {1, dispatch::Var::Tokens, 1});
+  }
+  auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
+  if (r.failed()) return;
+  operands.push_back(parts), operands.push_back(r.state);
+  r.step(key, [&] { return gpu::PipelineDesc{"attention_part", source(q, kv, a, y, true), kinds(letters)}; }, std::move(operands), {a.heads},
+         {}, {1, dispatch::Var::Splits, 1});
+  std::vector<dispatch::Operand> merge{parts, y.buffer};
+  std::string merge_letters = "rw";
+  if (a.sinks) merge.push_back(vector_operand(a.sinks)), merge_letters += 'r';
+  const std::string merge_key = fmt::format("attention_merge:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks));
+  r.step(merge_key, [&] { return gpu::PipelineDesc{"attention_merge", merge_source(kv, a, y), kinds(merge_letters)}; }, std::move(merge), {a.heads});
+}
+
+}  // namespace gull::kernels

@@ -1,0 +1,50 @@
+#include "kernels/decode/decode.h"
+
+#include "base/log.h"
+#include "kernels/decode/types.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+using gguf::Type;
+
+/// Reads 4 or 2 bytes at a byte offset (a multiple of 4, or of 2) from the start of a row.
+constexpr std::string_view kReaders = R"(
+fn word$S$(rb: u32, at: u32) -> u32 { let i = rb * 4u + (at >> 2u); return W$S$[i >> 2u][i & 3u]; }
+fn half$S$(rb: u32, at: u32) -> f32 {
+  let v = unpack2x16float(word$S$(rb, at));
+  return select(v.x, v.y, (at & 2u) != 0u);
+}
+fn byte$S$(rb: u32, at: u32) -> u32 { return (word$S$(rb, at) >> ((at & 3u) * 8u)) & 0xffu; }
+)";
+
+const char* source(Type type) {
+  switch (type) {
+    case Type::F32: return decode::kF32;
+    case Type::F16: return decode::kF16;
+    case Type::BF16: return decode::kBF16;
+    case Type::Q4_0: return decode::kQ4_0;
+    case Type::Q4_1: return decode::kQ4_1;
+    case Type::Q5_0: return decode::kQ5_0;
+    case Type::Q8_0: return decode::kQ8_0;
+    case Type::Q4_K: return decode::kQ4_K;
+    case Type::Q6_K: return decode::kQ6_K;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+
+bool has_decoder(Type type) { return source(type) != nullptr; }
+
+Result<std::string> decoder(const gguf::RowLayout& layout, std::string_view suffix) {
+  const char* text = source(layout.type);
+  const auto* traits = gguf::type_traits(layout.type);
+  if (!text) return fail_f(ErrorKind::Unsupported, "no kernel reads tensors of type {}", traits ? traits->name : "unknown");
+  const std::string s(suffix);
+  return expand(std::string(kReaders) + text,
+                {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
+}
+
+}  // namespace gull::kernels

@@ -1,0 +1,28 @@
+// Matrix × vector: one token's projections. Private to src/kernels.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace gull::kernels {
+
+/// How the work of a matvec is cut: `per_row` threads share a row, each handles `rows` rows; `workgroup` threads in all.
+struct MatvecShape { uint32_t workgroup = 64, per_row = 16, rows = 4; };
+
+/// What one dispatch computes.
+struct Matvec {
+  Rows x;
+  Norm norm;
+  std::vector<Projection> outputs;   ///< one to three; all y in one buffer
+  bool add = false;                  ///< y += …
+  bool gated = false;                ///< outputs[0] is the gate, outputs[1] the up projection; one result
+  Activation activation = Activation::None;
+};
+
+MatvecShape matvec_shape(const gpu::Caps& caps, uint64_t k, uint64_t rows);
+/// Whether it fits one dispatch: single tiles, one output buffer, bindings within the device's count.
+bool matvec_fits(const Recorder& r, const Matvec& m);
+void matvec(Recorder& r, const Matvec& m, MatvecShape shape);
+/// One tile of one projection, the general case. No norm.
+void matvec_tile(Recorder& r, const Rows& x, const Projection& p, const std::shared_ptr<weights::Tile>& tile, bool add);
+
+}  // namespace gull::kernels

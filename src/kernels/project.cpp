@@ -1,0 +1,57 @@
+// Projections: which kernel computes x·Wᵀ, and what is fused with it.
+#include "kernels/matmul.h"
+#include "kernels/matvec.h"
+#include "kernels/ops.h"
+
+namespace gull::kernels {
+namespace {
+
+/// The general case: each tile of the weight by itself, whatever the number of tokens.
+void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
+  if (r.failed()) return;
+  for (const auto& tile : p.weight->tiles) {
+    if (r.decode()) matvec_tile(r, x, p, tile, add);
+    else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens));
+  }
+}
+
+/// norm(x) in a buffer of its own, or x where there is no norm.
+Rows normed(Recorder& r, const Rows& x, const Norm& n) {
+  if (!n) return x;
+  Rows y = r.rows("normed", x.width);
+  norm(r, x, n, y);
+  return y;
+}
+
+}  // namespace
+
+void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> outputs) {
+  if (r.failed()) return;
+  Matvec m;
+  m.x = x, m.norm = n, m.outputs = outputs;
+  if (r.decode() && matvec_fits(r, m)) {
+    uint64_t rows = 0;
+    for (const auto& p : outputs) rows += p.weight->rows;
+    return matvec(r, m, matvec_shape(r.caps(), outputs[0].weight->k, rows));
+  }
+  const Rows input = normed(r, x, n);
+  for (const auto& p : outputs) plain(r, input, p, false);
+}
+
+void project_add(Recorder& r, const Rows& x, const Projection& p) { plain(r, x, p, true); }
+
+void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::TensorRef& gate, const weights::TensorRef& up,
+                   Activation activation, const Rows& y) {
+  if (r.failed()) return;
+  Matvec m;
+  m.x = x, m.norm = n, m.outputs = {{gate, nullptr, y}, {up, nullptr, y}}, m.gated = true, m.activation = activation;
+  if (r.decode() && matvec_fits(r, m)) return matvec(r, m, matvec_shape(r.caps(), gate->k, gate->rows * 2));
+  const Rows input = normed(r, x, n);
+  const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));
+  const Rows u = r.rows("up", static_cast<uint32_t>(up->rows));
+  plain(r, input, {gate, nullptr, g}, false);
+  plain(r, input, {up, nullptr, u}, false);
+  activate(r, activation, g, u, y);
+}
+
+}  // namespace gull::kernels

@@ -1,0 +1,91 @@
+// Records the steps of a forward pass into a Plan. Model code calls the operations of ops.h on it, top to bottom.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "dispatch/pipeline_cache.h"
+#include "dispatch/plan.h"
+#include "gull/engine.h"
+#include "weights/weight_cache.h"
+
+namespace gull::kernels {
+
+/// Activations: one row a token, `width` floats used of `stride`, starting `offset` floats into the buffer.
+struct Rows {
+  gpu::BufferRef buffer;
+  uint32_t width = 0;
+  uint32_t stride = 0;
+  uint32_t offset = 0;
+  /// Columns [first, first + n) of the same rows.
+  Rows columns(uint32_t first, uint32_t n) const { return {buffer, n, stride, offset + first}; }
+  explicit operator bool() const { return buffer != nullptr; }
+};
+
+/// Named activation buffers of a session, shared by its Plans: the same name gives the same memory.
+class Arena {
+ public:
+  Arena(std::shared_ptr<gpu::Device> device, uint32_t max_tokens) : device_(std::move(device)), max_tokens_(max_tokens) {}
+  /// Rows for `max_tokens` tokens (at least). The width is padded to a multiple of 32, so that kernels may read whole groups.
+  Result<Rows> rows(const std::string& name, uint32_t width, uint32_t tokens = 0);
+  Result<gpu::BufferRef> raw(const std::string& name, uint64_t bytes);
+  uint32_t max_tokens() const { return max_tokens_; }
+
+ private:
+  std::shared_ptr<gpu::Device> device_;
+  uint32_t max_tokens_;
+  std::unordered_map<std::string, gpu::BufferRef> buffers_;
+};
+
+/// Which kernels a Plan may choose; each switch is also forced in tests.
+struct Choices {
+  Precision precision = Precision::Fast;
+  bool f16 = false;           ///< shader-f16
+  bool subgroups = false;
+  bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
+};
+
+/// Everything that recording needs. The first failure is kept in `error`, later calls do nothing: a forward pass reads
+/// without error handling between its lines, and the caller looks at `error` once.
+struct Recorder {
+  dispatch::PipelineCache& pipelines;
+  weights::WeightCache& weights;
+  dispatch::Plan& plan;
+  Arena& arena;
+  gpu::BufferRef state;       ///< the State uniform
+  uint32_t max_tokens = 1;    ///< 1: decode kernels
+  Choices choices;
+  std::optional<Error> error;
+
+  const gpu::Caps& caps() const { return pipelines.device().caps(); }
+  bool decode() const { return max_tokens == 1; }
+  bool failed() const { return error.has_value(); }
+  void fail_with(Error e) { if (!error) error = std::move(e); }
+  /// Unwraps a result, keeping its error.
+  template <class T>
+  T take(Result<T> result) {
+    if (result) return std::move(*result);
+    fail_with(result.error());
+    return T{};
+  }
+
+  Rows rows(const std::string& name, uint32_t width) { return take(arena.rows(name, width, max_tokens)); }
+  weights::TensorRef weight(std::string_view name) { return take(weights.tensor(name)); }
+  weights::TensorRef weight_opt(std::string_view name) { return take(weights.tensor_opt(name)); }
+
+  /// Adds a step; `key` identifies the shader, `describe` gives its text when it has to be compiled.
+  void step(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
+            dispatch::Count x, dispatch::Count y = {}, dispatch::Count z = {});
+};
+
+/// The binding kinds of a kernel: 'r' read-only storage, 'w' storage, 'u' uniform.
+std::vector<gpu::BindingKind> kinds(std::string_view letters);
+
+/// A vector of weights (norm weights, biases): one row, f32, one tile.
+dispatch::Operand vector_operand(const weights::TensorRef& tensor);
+
+}  // namespace gull::kernels
