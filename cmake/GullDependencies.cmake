@@ -1,4 +1,8 @@
 # Libraries from the system's packages; scripts/install-dependencies names the packages.
+if(GULL_WASM)
+  include(GullWasmDependencies)
+  return()
+endif()
 find_package(fmt 9 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
