@@ -298,7 +298,7 @@ Value case_method(Run& run, const Value& self, Args&) {
   return any;
 }
 
-Value isascii(Run& run, const Value& self, Args&) {
+Value is_ascii_method(Run& run, const Value& self, Args&) {
   if (!run.scan(self.as_text().size())) return {};
   return std::all_of(self.as_view().begin(), self.as_view().end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
@@ -370,7 +370,7 @@ const Table<Method>& methods_of(const Value& self) {
       {"isalpha", all_method<is_alpha>}, {"isdigit", all_method<is_decimal>}, {"isdecimal", all_method<is_decimal>},
       {"isnumeric", all_method<is_numeric>}, {"isalnum", all_method<alphanumeric>}, {"isspace", all_method<is_space>},
       {"isupper", case_method<is_upper, is_lower>}, {"islower", case_method<is_lower, is_upper>},
-      {"isascii", isascii}, {"isidentifier", isidentifier}};
+      {"isascii", is_ascii_method}, {"isidentifier", isidentifier}};
   static const Table<Method> dict{{"keys", dict_view<View::Keys>}, {"values", dict_view<View::Values>},
                                   {"items", dict_view<View::Items>}, {"get", dict_get}, {"copy", dict_copy}};
   static const Table<Method> list{{"index", list_index}, {"count", list_count}, {"copy", list_copy}};
