@@ -40,6 +40,8 @@ class Bpe : public TokenModel {
         continue;
       }
       whole.assign(left).append(right);
+      int32_t token = v.find(whole);
+      if (token >= 0 && !v.plain(token)) continue;  // ordinary text never becomes a control token
       auto a = static_cast<uint32_t>(v.strings.intern(left)), b = static_cast<uint32_t>(v.strings.intern(right));
       merges_.insert(a, b, {static_cast<int32_t>(rank), v.strings.intern(whole)});
       if (type_.escaped) pairs_.add_border(left, right);
@@ -139,8 +141,8 @@ class Bpe : public TokenModel {
     append(symbols, word, out);
   }
 
-  /// The tokens of the symbols; bytes for what is no token. Bytes without a token are lost, as in llama.cpp, unless
-  /// the vocabulary has a token for the unknown.
+  /// The tokens of the symbols; bytes for what is no token. Bytes without a token are lost, as in llama.cpp and in the
+  /// tokenizers library: what such files name as their unknown token often ends the text.
   void append(const std::vector<Symbol>& symbols, std::string_view word, std::vector<int32_t>& out) const {
     for (const Symbol& symbol : symbols) {
       if (symbol.length == 0) continue;
@@ -152,7 +154,6 @@ class Bpe : public TokenModel {
       for (char c : word.substr(symbol.begin, symbol.length)) {
         int32_t byte = byte_id_[static_cast<uint8_t>(c)];
         if (byte >= 0) out.push_back(byte);
-        else if (v_.unk >= 0) out.push_back(v_.unk);
       }
     }
   }

@@ -11,7 +11,7 @@ namespace gull::text {
 
 class Trie {
  public:
-  /// From strings and their values; the first of equal strings counts, empty ones do not.
+  /// From strings and their values (not negative); the first of equal strings counts, empty ones do not.
   explicit Trie(std::vector<std::pair<std::string_view, int32_t>> strings = {}) {
     std::stable_sort(strings.begin(), strings.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     size_t first = 0;

@@ -3,10 +3,10 @@
 // The cleaning is that of the original BERT tokenizer (BasicTokenizer), with utf8proc's Unicode tables.
 #include <utf8proc.h>
 
-#include <algorithm>
 #include <string>
 
 #include "text/tokenizers/model.h"
+#include "text/tokenizers/trie.h"
 #include "text/tokenizers/utf8.h"
 
 namespace gull::text {
@@ -46,9 +46,11 @@ bool is_ideograph(uint32_t c) {
 class WordPiece : public TokenModel {
  public:
   explicit WordPiece(const Vocabulary& v) : v_(v) {
+    std::vector<std::pair<std::string_view, int32_t>> tokens;
     for (int32_t token = 0; token < v.size(); ++token) {
-      if (v.plain(token)) longest_ = std::max(longest_, v.text(token).size());
+      if (v.plain(token)) tokens.emplace_back(v.text(token), token);
     }
+    tokens_ = Trie(std::move(tokens));
   }
 
   Result<void> encode(std::string_view text, bool, WordCache& cache, std::vector<int32_t>& out) const override {
@@ -104,23 +106,20 @@ class WordPiece : public TokenModel {
     size_t before = out.size();
     for (size_t at = 0; at < text.size();) {
       int32_t token = -1;
-      size_t length = std::min(longest_, text.size() - at);
-      for (; length > 0; --length) {
-        token = v_.find_plain(std::string_view(text).substr(at, length));
-        if (token >= 0) break;
-      }
+      size_t longest = 0;
+      tokens_.match(text, at, [&](size_t length, int32_t found) { longest = length, token = found; });
       if (token < 0) {  // one unknown part makes the whole word unknown
         out.resize(before);
         if (v_.unk >= 0) out.push_back(v_.unk);
         return;
       }
       out.push_back(token);
-      at += length;
+      at += longest;
     }
   }
 
   const Vocabulary& v_;
-  size_t longest_ = 0;
+  Trie tokens_;
 };
 
 }  // namespace
