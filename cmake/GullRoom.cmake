@@ -7,7 +7,8 @@ function(gull_room name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
     $<INSTALL_INTERFACE:include>)
   target_compile_features(gull_${name} PUBLIC cxx_std_23)
-  target_compile_options(gull_${name} PRIVATE -Wall -Wextra -Wno-missing-field-initializers)
+  target_compile_options(gull_${name} PRIVATE -Wall -Wextra -Wno-missing-field-initializers
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)   # GCC 12 sees an overlap in std::string that is not there
   if(GULL_SANITIZE)
     target_compile_options(gull_${name} PUBLIC -fsanitize=${GULL_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(gull_${name} PUBLIC -fsanitize=${GULL_SANITIZE})

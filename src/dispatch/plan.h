@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <unordered_map>
+#include <type_traits>
 #include <vector>
 
 #include "gpu/commands.h"
@@ -30,7 +29,9 @@ struct Operand {
 
   Operand(gpu::BufferRef buffer, uint64_t offset = 0, uint64_t size = 0) : fixed{std::move(buffer), offset, size} {}
   Operand(gpu::Binding binding) : fixed(std::move(binding)) {}
-  Operand(std::shared_ptr<Resident> memory) : resident(std::move(memory)) {}
+  template <class T>
+    requires std::is_base_of_v<Resident, T>
+  Operand(std::shared_ptr<T> memory) : resident(std::move(memory)) {}
 };
 
 /// The variables of a replay.

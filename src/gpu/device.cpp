@@ -64,7 +64,7 @@ std::string one_line(std::string message) {
 }
 
 ErrorScopes::ErrorScopes(DeviceState& state) : state_(state), lock_(state.scope_mutex) {
-  state_.procs->DevicePushErrorScope(state_.device, WGPUErrorFilter_Internal);
+  // Not WGPUErrorFilter_Internal: wgpu-native v29 panics on it.
   state_.procs->DevicePushErrorScope(state_.device, WGPUErrorFilter_OutOfMemory);
   state_.procs->DevicePushErrorScope(state_.device, WGPUErrorFilter_Validation);
 }
@@ -76,7 +76,7 @@ ErrorScopes::~ErrorScopes() {
 namespace {
 
 struct ScopeAnswer {
-  int pending = 3;
+  int pending = 2;
   WGPUErrorType type = WGPUErrorType_NoError;
   std::string message;
 };
@@ -94,7 +94,7 @@ Result<void> ErrorScopes::finish(std::string_view what) {
     --out->pending;
     if (type != WGPUErrorType_NoError && out->type == WGPUErrorType_NoError) out->type = type, out->message = text(message);
   };
-  for (int i = 0; i < 3; ++i) state_.procs->DevicePopErrorScope(state_.device, callback);
+  for (int i = 0; i < 2; ++i) state_.procs->DevicePopErrorScope(state_.device, callback);
   while (answer.pending > 0) state_.pump(state_.procs->ext.suspend != nullptr);
   if (answer.type == WGPUErrorType_NoError) return {};
   const auto kind = answer.type == WGPUErrorType_OutOfMemory ? ErrorKind::OutOfMemory : ErrorKind::Device;

@@ -139,6 +139,14 @@ using BindGroupRef = std::shared_ptr<BindGroup>;
 /// Names a submission, to wait for it.
 struct Submission { uint64_t index = 0; };
 
+/// A read-back under way.
+struct MapAnswer;
+struct Mapping {
+  BufferRef buffer;
+  uint64_t size = 0;
+  std::shared_ptr<MapAnswer> answer;
+};
+
 /// An adapter opened for use. All functions are safe from several threads.
 class Device : public std::enable_shared_from_this<Device> {
  public:
@@ -176,9 +184,10 @@ class Device : public std::enable_shared_from_this<Device> {
   Result<void> wait(Submission submission);
   Result<void> wait_idle();
 
-  /// Maps a kMapRead buffer: start, then `finish_map` waits for it and copies out.
-  Result<void> start_map(const BufferRef& buffer, uint64_t size);
-  Result<void> finish_map(const BufferRef& buffer, std::span<std::byte> out);
+  /// Starts to map the first `size` bytes of a kMapRead buffer, to be called after the submission that fills it.
+  Mapping start_map(BufferRef buffer, uint64_t size);
+  /// Waits for the mapping (and so for its submission, not for later ones), copies it out and unmaps.
+  Result<void> finish_map(const Mapping& mapping, Submission submission, std::span<std::byte> out);
 
   /// The reason, once the device is lost or an error nobody caught was reported; else success.
   Result<void> healthy() const;

@@ -20,13 +20,13 @@ WGPUBufferUsage usage_flags(uint32_t usage) {
   return flags;
 }
 
+}  // namespace
+
 struct MapAnswer {
-  bool done = false;
+  std::atomic<bool> done{false};
   bool ok = false;
   std::string message;
 };
-
-}  // namespace
 
 Buffer::Buffer(std::shared_ptr<DeviceState> state, WGPUBufferImpl* handle, uint64_t id, uint64_t size, Memory kind)
     : state_(std::move(state)), handle_(handle), id_(id), size_(size), kind_(kind) {
@@ -81,16 +81,11 @@ Result<void> Device::write(const Buffer& buffer, uint64_t offset, std::span<cons
   return {};
 }
 
-Result<void> Device::start_map(const BufferRef& buffer, uint64_t size) {
-  (void)buffer, (void)size;
-  return healthy();
-}
-
-Result<void> Device::finish_map(const BufferRef& buffer, std::span<std::byte> out) {
-  auto answer = std::make_shared<MapAnswer>();
+Mapping Device::start_map(BufferRef buffer, uint64_t size) {
+  Mapping mapping{std::move(buffer), size, std::make_shared<MapAnswer>()};
   WGPUBufferMapCallbackInfo callback{};
   callback.mode = WGPUCallbackMode_AllowProcessEvents;
-  callback.userdata1 = new std::shared_ptr<MapAnswer>(answer);
+  callback.userdata1 = new std::shared_ptr<MapAnswer>(mapping.answer);
   callback.callback = [](WGPUMapAsyncStatus status, WGPUStringView message, void* user, void*) {
     auto* owner = static_cast<std::shared_ptr<MapAnswer>*>(user);
     (*owner)->ok = status == WGPUMapAsyncStatus_Success;
@@ -98,15 +93,19 @@ Result<void> Device::finish_map(const BufferRef& buffer, std::span<std::byte> ou
     (*owner)->done = true;
     delete owner;
   };
-  state_->procs->BufferMapAsync(buffer->handle(), WGPUMapMode_Read, 0, out.size(), callback);
-  while (!answer->done) state_->pump(true);
-  if (!answer->ok) {
+  state_->procs->BufferMapAsync(mapping.buffer->handle(), WGPUMapMode_Read, 0, size, callback);
+  return mapping;
+}
+
+Result<void> Device::finish_map(const Mapping& mapping, Submission submission, std::span<std::byte> out) {
+  while (!mapping.answer->done) state_->pump(true, &submission.index);
+  if (!mapping.answer->ok) {
     if (auto ok = healthy(); !ok) return ok;
-    return fail_f(ErrorKind::Device, "reading back from the GPU failed: {}", one_line(answer->message));
+    return fail_f(ErrorKind::Device, "reading back from the GPU failed: {}", one_line(mapping.answer->message));
   }
-  const void* mapped = state_->procs->BufferGetConstMappedRange(buffer->handle(), 0, out.size());
-  if (mapped) std::memcpy(out.data(), mapped, out.size());
-  state_->procs->BufferUnmap(buffer->handle());
+  const void* mapped = state_->procs->BufferGetConstMappedRange(mapping.buffer->handle(), 0, mapping.size);
+  if (mapped) std::memcpy(out.data(), mapped, std::min<uint64_t>(out.size(), mapping.size));
+  state_->procs->BufferUnmap(mapping.buffer->handle());
   if (!mapped) return fail(ErrorKind::Device, "reading back from the GPU failed: no mapped range");
   return healthy();
 }
@@ -120,8 +119,9 @@ Result<void> Device::read(const Buffer& buffer, uint64_t offset, std::span<std::
   auto commands = begin();
   if (!commands) return fail(commands.error());
   commands->copy(buffer, offset, **staging, 0, out.size());
-  if (auto ok = submit(std::move(*commands)); !ok) return fail(ok.error());
-  return finish_map(*staging, out);
+  auto submission = submit(std::move(*commands));
+  if (!submission) return fail(submission.error());
+  return finish_map(start_map(*staging, out.size()), *submission, out);
 }
 
 Pipeline::Pipeline(std::shared_ptr<DeviceState> state, WGPUComputePipelineImpl* handle, WGPUBindGroupLayoutImpl* layout,

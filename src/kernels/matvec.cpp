@@ -167,13 +167,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       for (uint32_t r = 0; r < shape_.rows; ++r)
         text += fmt::format("    part[({}u + group) * {}u + lane] = a{}_{};\n", (i * shape_.rows + r) * groups, shape_.per_row, which[i], r);
     text += "    workgroupBarrier();\n";
-    text += expand("    if (t < $RPW$ && r0 + t < $ROWS$) {\n", {{"RPW", rows_per_workgroup()}, {"ROWS", s.tile->rows}});
+    text += expand("    for (var o = t; o < $RPW$; o += $WG$) {\n      if (r0 + o >= $ROWS$) { break; }\n",
+                   {{"RPW", rows_per_workgroup()}, {"WG", shape_.workgroup}, {"ROWS", s.tile->rows}});
     for (size_t i = 0; i < which.size(); ++i)
-      text += expand("      var s$I$ = 0.0;\n      for (var i = 0u; i < $TPR$; i++) { s$I$ += part[($AT$ + t) * $TPR$ + i]; }\n      s$I$ = s$I$ * norm$BIAS$;\n",
+      text += expand("      var s$I$ = 0.0;\n      for (var i = 0u; i < $TPR$; i++) { s$I$ += part[($AT$ + o) * $TPR$ + i]; }\n      s$I$ = s$I$ * norm$BIAS$;\n",
                      {{"I", std::to_string(i)}, {"TPR", shape_.per_row}, {"AT", static_cast<uint32_t>(i) * rows_per_workgroup()},
-                      {"BIAS", segments_[which[i]].bias ? fmt::format(" + b{}[{}u + r0 + t]", which[i], s.tile->first_row) : ""}});
+                      {"BIAS", segments_[which[i]].bias ? fmt::format(" + b{}[{}u + r0 + o]", which[i], s.tile->first_row) : ""}});
     const std::string value = m_.gated ? activation_call(m_.activation, "s0") + " * s1" : "s0";
-    text += fmt::format("      y[{}u + r0 + t] {} {};\n    }}\n", s.y_at, m_.add ? "+=" : "=", value);
+    text += fmt::format("      y[{}u + r0 + o] {} {};\n    }}\n", s.y_at, m_.add ? "+=" : "=", value);
     return text;
   }
 

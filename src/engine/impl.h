@@ -1,0 +1,79 @@
+// What Model and Session hold. Private to src/engine.
+#pragma once
+
+#include <map>
+
+#include "dispatch/pipeline_cache.h"
+#include "dispatch/plan.h"
+#include "gull/engine.h"
+#include "kernels/recorder.h"
+#include "model/family.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+#include "weights/weight_cache.h"
+
+namespace gull {
+
+struct Model::Impl {
+  std::shared_ptr<gguf::File> file;
+  std::shared_ptr<gpu::Device> device;
+  std::unique_ptr<dispatch::PipelineCache> pipelines;
+  std::unique_ptr<weights::WeightCache> weights;
+  std::unique_ptr<model::Family> family;
+  std::shared_ptr<const text::Tokenizer> tokenizer;       ///< null: the file has no vocabulary
+  std::string tokenizer_problem;                          ///< why, then
+  std::shared_ptr<const text::ChatTemplate> chat_template;
+  std::vector<gpu::BufferRef> rope_tables;
+  LoadOptions options;
+  kernels::Choices choices;
+  KvType kv_type = KvType::F32;
+  uint32_t context = 0;
+  uint32_t chunk = 0;              ///< tokens of a prefill step at most
+  double load_s = 0;
+  std::atomic<uint64_t> dispatches{0};
+};
+
+namespace engine {
+
+/// The Plans of one session: recorded on first use, replayed from then on.
+enum class PlanKind {
+  Prefill,      ///< layers for up to `chunk` tokens
+  HeadLast,     ///< logits of the last token of a batch
+  HeadAll,      ///< logits of every token of a batch of up to `head_rows`
+  Decode,       ///< layers and logits for one token
+  Greedy,       ///< argmax of the logits, and the step onward
+  EmbedAll,     ///< embedding models: final norm of every token
+};
+
+struct Recorded {
+  std::unique_ptr<dispatch::Plan> plan;
+  kernels::Rows hidden;            ///< output of Prefill
+};
+
+}  // namespace engine
+
+struct Session::Impl {
+  std::shared_ptr<Model> model;
+  std::unique_ptr<kernels::Arena> arena;
+  gpu::BufferRef ids, state, history, logits, logits_all;
+  std::vector<gpu::BufferRef> kv_buffers;
+  std::vector<gpu::BufferRef> states;
+  model::Inputs inputs;
+  std::map<engine::PlanKind, engine::Recorded> plans;
+  std::vector<int32_t> tokens;     ///< what the cache holds
+  uint32_t head_rows = 0;          ///< rows of logits_all
+  bool poisoned = false;           ///< a failed step left the cache unknown: reset first
+
+  Model::Impl& m() { return model->impl(); }
+  Result<void> allocate();
+  Result<engine::Recorded*> plan(engine::PlanKind kind);
+  /// Uploads what the Plan needs (layer by layer under a budget) and submits it, into `commands` where that is possible.
+  Result<void> run(std::initializer_list<engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length);
+  Result<void> write_state(uint32_t position, uint32_t tokens);
+  /// Appends ids: layers for all of them; logits of the last one when `head`.
+  Result<void> feed(std::span<const int32_t> ids, bool head, const CancelFlag* cancel);
+  Result<void> read_logits(std::vector<float>& out);
+  Result<void> clear_states();
+};
+
+}  // namespace gull

@@ -1,0 +1,158 @@
+// Loading: the file, the device, the tokenizer, the family; then every weight that the budget allows.
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "engine/impl.h"
+
+namespace gull {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+Result<void> load_text(Model::Impl& model) {
+  auto tokenizer = text::Tokenizer::from_gguf(*model.file);
+  if (tokenizer) model.tokenizer = std::move(*tokenizer);
+  else if (tokenizer.error().kind == ErrorKind::Unsupported) model.tokenizer_problem = tokenizer.error().message;
+  else return fail(tokenizer.error());
+  const std::string* source = model.file->get_string("tokenizer.chat_template");
+  if (!source) return {};
+  auto compiled = text::ChatTemplate::compile(*source);
+  if (compiled) model.chat_template = std::move(*compiled);
+  else log(LogLevel::Warning, "{}: the chat template cannot be used: {}", model.file->name(), compiled.error().message);
+  return {};
+}
+
+Result<void> make_rope_tables(Model::Impl& model) {
+  for (const model::RopeSpec& spec : model.family->config().ropes) {
+    const std::vector<float> table = model::rope_table(spec, model.context);
+    auto buffer = model.device->create_buffer(std::max<size_t>(table.size() * 4, 16), gpu::kStorage | gpu::kCopyDst,
+                                              gpu::Memory::Parameters, "rotary table");
+    if (!buffer) return fail(buffer.error());
+    if (auto ok = model.device->write(**buffer, 0, std::span<const float>(table)); !ok) return ok;
+    model.rope_tables.push_back(*buffer);
+  }
+  return {};
+}
+
+Result<void> choose_settings(Model::Impl& model) {
+  const LoadOptions& options = model.options;
+  const model::Config& config = model.family->config();
+  if (options.context > config.context)
+    log(LogLevel::Warning, "{}: --ctx {} is beyond the {} tokens that the model was trained for", model.file->name(), options.context, config.context);
+  model.context = options.context ? options.context : std::min(config.context, 4096u);
+  model.chunk = std::min(model.context, 512u);
+  const gpu::Caps& caps = model.device->caps();
+  model.choices.precision = options.precision;
+  model.choices.f16 = caps.f16 && options.precision == Precision::Fast;
+  model.choices.subgroups = caps.subgroups;
+  model.choices.packed_dot = caps.packed_dot && options.precision == Precision::Fast;
+  model.kv_type = options.kv_type != KvType::Auto ? options.kv_type : options.precision == Precision::F32 ? KvType::F32 : KvType::F16;
+  if (model.kv_type != KvType::F32 && model.kv_type != KvType::F16)
+    return fail(ErrorKind::Unsupported, "this KV cache type is not there yet: use f32 or f16");
+  return {};
+}
+
+}  // namespace
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::~Model() = default;
+
+Result<std::shared_ptr<Model>> Model::load(const std::string& path, LoadOptions options) {
+#if defined(__wasm__)
+  return fail(ErrorKind::Unsupported, path + ": a browser has no paths; load a gguf::File");
+#else
+  auto file = gguf::File::open_path(path);
+  if (!file) return fail(file.error());
+  return load(std::move(*file), std::move(options));
+#endif
+}
+
+Result<std::shared_ptr<Model>> Model::load(std::shared_ptr<gguf::File> file, LoadOptions options) {
+  const auto start = Clock::now();
+  auto impl = std::make_unique<Impl>();
+  impl->file = std::move(file);
+  impl->options = std::move(options);
+  // What the file alone can tell comes first: a bad file must not need a GPU to be refused.
+  auto family = model::make_family(impl->file);
+  if (!family) return fail(family.error());
+  impl->family = std::move(*family);
+  if (auto ok = load_text(*impl); !ok) return fail(ok.error());
+  auto device = gpu::Device::open(impl->options.device);
+  if (!device) return fail(device.error());
+  impl->device = std::move(*device);
+  if (auto ok = choose_settings(*impl); !ok) return fail(ok.error());
+  impl->pipelines = std::make_unique<dispatch::PipelineCache>(impl->device);
+  impl->weights = std::make_unique<weights::WeightCache>(impl->device, impl->file, weights::Options{impl->options.gpu_budget, 0});
+  if (auto ok = make_rope_tables(*impl); !ok) return fail(ok.error());
+  impl->load_s = seconds_since(start);
+  return std::shared_ptr<Model>(new Model(std::move(impl)));
+}
+
+const gguf::File& Model::file() const { return *impl_->file; }
+const DeviceInfo& Model::device() const { return impl_->device->info(); }
+uint32_t Model::vocabulary() const { return impl_->family->config().vocabulary; }
+uint32_t Model::context() const { return impl_->context; }
+bool Model::is_embedding_model() const { return impl_->family->config().embedding; }
+bool Model::has_chat_template() const { return impl_->chat_template != nullptr; }
+
+Result<std::vector<int32_t>> Model::tokenize(std::string_view text, bool add_special, bool parse_special) const {
+  if (!impl_->tokenizer) return fail(ErrorKind::Unsupported, impl_->tokenizer_problem);
+  return impl_->tokenizer->encode(text, {add_special, parse_special});
+}
+
+std::string Model::detokenize(std::span<const int32_t> ids, bool special) const {
+  return impl_->tokenizer ? impl_->tokenizer->decode(ids, special) : std::string();
+}
+
+bool Model::is_end_of_generation(int32_t id) const { return impl_->tokenizer && impl_->tokenizer->is_end_of_generation(id); }
+
+Result<std::vector<int32_t>> Model::apply_chat_template(std::span<const Message> messages, bool add_generation_prompt,
+                                                        std::string_view tools_json) const {
+  const Impl& m = *impl_;
+  if (!m.tokenizer) return fail(ErrorKind::Unsupported, m.tokenizer_problem);
+  if (!m.chat_template) return fail_f(ErrorKind::Unsupported, "{}: no chat template: use --raw", m.file->name());
+  text::TemplateInput input;
+  for (const Message& message : messages) {
+    if (message.json.empty()) {
+      input.messages.push_back({{"role", message.role}, {"content", message.content}});
+      continue;
+    }
+    auto parsed = text::Json::parse(message.json, nullptr, false);
+    if (parsed.is_discarded()) return fail(ErrorKind::InvalidArgument, "a message is not valid JSON");
+    input.messages.push_back(std::move(parsed));
+  }
+  if (!tools_json.empty()) {
+    input.tools = text::Json::parse(tools_json, nullptr, false);
+    if (input.tools.is_discarded()) return fail(ErrorKind::InvalidArgument, "the tools are not valid JSON");
+  }
+  input.add_generation_prompt = add_generation_prompt;
+  const auto spell = [&](int32_t id) { return id >= 0 ? std::string(m.tokenizer->token_text(id)) : std::string(); };
+  input.bos_token = spell(m.tokenizer->bos());
+  input.eos_token = spell(m.tokenizer->eos());
+  auto rendered = m.chat_template->render_spans(input);
+  if (!rendered) return fail_f(rendered.error().kind, "{}: chat template: {}", m.file->name(), rendered.error().message);
+  std::vector<text::Span> spans;
+  for (const text::RenderedSpan& span : *rendered) spans.push_back({span.text, span.trusted});
+  // Most templates write the BOS themselves; it must be neither doubled nor lost.
+  auto ids = m.tokenizer->encode_spans(spans, m.tokenizer->add_bos());
+  if (ids && ids->size() >= 2 && m.tokenizer->bos() >= 0 && (*ids)[0] == m.tokenizer->bos() && (*ids)[1] == m.tokenizer->bos())
+    ids->erase(ids->begin());
+  return ids;
+}
+
+Stats Model::stats() const {
+  Stats s;
+  const auto pipelines = impl_->pipelines->stats();
+  const auto weights = impl_->weights->counters();
+  s.pipeline_builds = pipelines.builds, s.pipeline_hits = pipelines.hits;
+  s.dispatches = impl_->dispatches;
+  s.submissions = impl_->device->submissions();
+  s.weight_hits = weights.hits, s.weight_misses = weights.misses, s.weight_uploads = weights.uploads;
+  s.weight_upload_bytes = weights.upload_bytes, s.weight_evictions = weights.evictions, s.weight_stalls = weights.stalls;
+  s.memory = impl_->device->ledger().use();
+  return s;
+}
+
+}  // namespace gull

@@ -1,0 +1,176 @@
+// A session's memory and Plans.
+#include <algorithm>
+
+#include "base/log.h"
+#include "engine/impl.h"
+
+namespace gull {
+
+using engine::PlanKind;
+using engine::Recorded;
+
+namespace {
+
+constexpr uint32_t kStateBytes = 16;
+
+Result<gpu::BufferRef> zeroed(gpu::Device& device, uint64_t bytes, gpu::Memory kind, const char* label, uint32_t extra = 0) {
+  return device.create_buffer(bytes, gpu::kStorage | gpu::kCopyDst | gpu::kCopySrc | extra, kind, label);
+}
+
+}  // namespace
+
+Result<void> Session::Impl::allocate() {
+  Model::Impl& model = m();
+  const model::Config& config = model.family->config();
+  gpu::Device& device = *model.device;
+  arena = std::make_unique<kernels::Arena>(model.device, model.chunk);
+  const auto make = [&](gpu::BufferRef& out, uint64_t bytes, gpu::Memory kind, const char* label, uint32_t extra = 0) -> Result<void> {
+    auto buffer = zeroed(device, bytes, kind, label, extra);
+    if (!buffer) return fail(buffer.error());
+    out = *buffer;
+    return {};
+  };
+  if (auto ok = make(ids, uint64_t{4} * model.chunk, gpu::Memory::Activations, "token ids"); !ok) return ok;
+  if (auto ok = make(state, kStateBytes, gpu::Memory::Parameters, "state", gpu::kUniform); !ok) return ok;
+  if (auto ok = make(history, 256, gpu::Memory::Activations, "history"); !ok) return ok;
+  if (!config.embedding)
+    if (auto ok = make(logits, uint64_t{4} * ((config.vocabulary + 31) & ~31u), gpu::Memory::Activations, "logits"); !ok) return ok;
+  inputs.ids = ids;
+  inputs.rope_tables = model.rope_tables;
+  for (uint32_t l = 0; l < config.layers; ++l) {
+    const model::LayerKv& kv = config.kv[l];
+    kernels::KvLayer layer{nullptr, nullptr, model.kv_type, kv.heads, kv.head_dim};
+    if (kv.shares >= 0) {
+      layer = inputs.kv[kv.shares];
+    } else if (kv.heads) {
+      const uint64_t row = uint64_t{kv.heads} * kv.head_dim * (model.kv_type == KvType::F32 ? 4 : 2);
+      for (auto* part : {&layer.k, &layer.v})
+        if (auto ok = make(*part, row * model.context, gpu::Memory::Kv, "KV cache"); !ok) return ok;
+    }
+    inputs.kv.push_back(layer);
+  }
+  for (const model::StateSpec& spec : config.states) {
+    gpu::BufferRef buffer;
+    if (auto ok = make(buffer, spec.floats * 4, gpu::Memory::Kv, spec.name.c_str()); !ok) return ok;
+    states.push_back(buffer);
+  }
+  inputs.states = states;
+  const uint64_t row = uint64_t{4} * ((std::max(config.vocabulary, 1u) + 31) & ~31u);
+  const uint64_t most = std::min(device.caps().max_binding, uint64_t{128} << 20);
+  head_rows = static_cast<uint32_t>(std::clamp<uint64_t>(most / row, 1, model.chunk));
+  return {};
+}
+
+Result<Recorded*> Session::Impl::plan(PlanKind kind) {
+  if (auto it = plans.find(kind); it != plans.end()) return &it->second;
+  Model::Impl& model = m();
+  const model::Config& config = model.family->config();
+  Recorded recorded;
+  recorded.plan = std::make_unique<dispatch::Plan>(model.device);
+  kernels::Recorder r{*model.pipelines, *model.weights, *recorded.plan, *arena, state, 1, model.choices, {}};
+  const kernels::Rows last{logits, config.vocabulary, config.vocabulary, 0};
+  switch (kind) {
+    case PlanKind::Prefill:
+      r.max_tokens = model.chunk;
+      recorded.hidden = model.family->body(r, inputs);
+      break;
+    case PlanKind::HeadLast: {
+      const kernels::Rows x = r.rows("last", config.hidden);
+      kernels::last_row(r, r.rows("x", config.hidden), x);
+      model.family->head(r, x, last);
+      break;
+    }
+    case PlanKind::HeadAll: {
+      r.max_tokens = std::max(head_rows, 2u);
+      const kernels::Rows all = r.take(arena->rows("logits of all", config.vocabulary, head_rows));
+      if (r.failed()) break;
+      logits_all = all.buffer;
+      const kernels::Rows x = r.rows("x", config.hidden);
+      model.family->head(r, x, all);
+      break;
+    }
+    case PlanKind::Decode: {
+      const kernels::Rows x = model.family->body(r, inputs);
+      model.family->head(r, x, last);
+      break;
+    }
+    case PlanKind::Greedy:
+      kernels::argmax(r, last, ids, history);
+      break;
+    case PlanKind::EmbedAll: {
+      r.max_tokens = model.chunk;
+      model.family->embedding_head(r, r.rows("x", config.hidden), r.rows("embeddings", config.hidden));
+      break;
+    }
+  }
+  if (r.failed()) return fail(*r.error);
+  return &plans.emplace(kind, std::move(recorded)).first->second;
+}
+
+Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {
+  const uint32_t values[4] = {position, count, position + count, 0};
+  return m().device->write(*state, 0, std::span<const uint32_t>(values));
+}
+
+Result<void> Session::Impl::run(std::initializer_list<PlanKind> kinds, uint32_t count, uint32_t kv_length) {
+  Model::Impl& model = m();
+  const dispatch::Vars vars{1, count, kernels::attention_splits(kv_length)};
+  auto commands = model.device->begin();
+  if (!commands) return fail(commands.error());
+  for (PlanKind kind : kinds) {
+    auto recorded = plan(kind);
+    if (!recorded) return fail(recorded.error());
+    dispatch::Plan& p = *(*recorded)->plan;
+    for (size_t s = 0; s < p.segments(); ++s)
+      if (auto ok = model.weights->ensure(p.residents(s)); !ok) return ok;
+    if (auto ok = p.prepare(0, p.segments()); !ok) return ok;
+    p.replay(*commands, vars, 0, p.segments());
+  }
+  model.dispatches += commands->dispatches();
+  if (auto ok = model.device->submit(std::move(*commands)); !ok) return fail(ok.error());
+  return {};
+}
+
+Result<void> Session::Impl::clear_states() {
+  for (const gpu::BufferRef& buffer : states) {
+    const std::vector<std::byte> zeros(buffer->size());
+    if (auto ok = m().device->write(*buffer, 0, std::span<const std::byte>(zeros)); !ok) return ok;
+  }
+  return {};
+}
+
+Result<void> Session::Impl::feed(std::span<const int32_t> input, bool head, const CancelFlag* cancel) {
+  Model::Impl& model = m();
+  const uint32_t vocabulary = model.family->config().vocabulary;
+  for (int32_t id : input)
+    if (id < 0 || static_cast<uint32_t>(id) >= vocabulary)
+      return fail_f(ErrorKind::InvalidArgument, "token id {} is outside the vocabulary of {}", id, vocabulary);
+  if (tokens.size() + input.size() > model.context)
+    return fail_f(ErrorKind::InvalidArgument, "{} tokens do not fit the context of {}: shorten the prompt or raise --ctx",
+                  tokens.size() + input.size(), model.context);
+  for (size_t at = 0; at < input.size();) {
+    if (cancel && *cancel) return fail(ErrorKind::Cancelled, "cancelled");
+    const auto count = static_cast<uint32_t>(std::min<size_t>(input.size() - at, model.chunk));
+    const auto position = static_cast<uint32_t>(tokens.size());
+    poisoned = true;   // until the step is known to have been submitted whole
+    if (auto ok = write_state(position, count); !ok) return ok;
+    if (auto ok = model.device->write(*ids, 0, input.subspan(at, count)); !ok) return ok;
+    const bool last = at + count == input.size();
+    Result<void> ok;
+    if (count == 1 && last && head) ok = run({PlanKind::Decode}, 1, position + 1);
+    else if (last && head) ok = run({PlanKind::Prefill, PlanKind::HeadLast}, count, position + count);
+    else ok = run({PlanKind::Prefill}, count, position + count);
+    if (!ok) return ok;
+    poisoned = false;
+    tokens.insert(tokens.end(), input.begin() + at, input.begin() + at + count);
+    at += count;
+  }
+  return {};
+}
+
+Result<void> Session::Impl::read_logits(std::vector<float>& out) {
+  out.resize(m().family->config().vocabulary);
+  return m().device->read(*logits, 0, std::span<float>(out));
+}
+
+}  // namespace gull

@@ -1,0 +1,13 @@
+// One maker a family. Private to src/model.
+#pragma once
+
+#include <memory>
+
+#include "model/family.h"
+
+namespace gull::model {
+
+Result<std::unique_ptr<Family>> make_llama(const gguf::File& file);
+Result<std::unique_ptr<Family>> make_gemma3(const gguf::File& file);
+
+}  // namespace gull::model

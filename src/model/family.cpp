@@ -1,0 +1,33 @@
+#include "model/family.h"
+
+#include "base/log.h"
+#include "model/families.h"
+
+namespace gull::model {
+namespace {
+
+struct Maker {
+  const char* arch;
+  Result<std::unique_ptr<Family>> (*make)(const gguf::File& file);
+};
+
+constexpr Maker kMakers[] = {
+    {"llama", make_llama},
+    {"qwen2", make_llama},
+    {"qwen3", make_llama},
+    {"gemma3", make_gemma3},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Family>> make_family(std::shared_ptr<const gguf::File> file) {
+  const std::string arch = file->architecture();
+  if (arch.empty()) return fail_f(ErrorKind::BadFile, "{}: no 'general.architecture' in the metadata", file->name());
+  for (const Maker& maker : kMakers)
+    if (arch == maker.arch) return maker.make(*file);
+  std::string known;
+  for (const Maker& maker : kMakers) known += (known.empty() ? "" : ", ") + std::string(maker.arch);
+  return fail_f(ErrorKind::Unsupported, "{}: architecture '{}' is not one that gull runs ({})", file->name(), arch, known);
+}
+
+}  // namespace gull::model
