@@ -1,4 +1,4 @@
-// Chat templates against what jinja2 renders: tests/data/chat/*.json hold the expected text.
+// Chat templates against what jinja2 renders.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ using gull::text::Json;
 using gull::text::TemplateInput;
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(GULL_TEST_DATA) / "chat";
+const fs::path kFolder = fs::path(GULL_TEST_DATA) / "fixtures" / "chat";
 
 std::string read(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);

@@ -1,5 +1,6 @@
 // Filters on strings.
 #include <algorithm>
+#include <utility>
 
 #include "text/jinja/builtins.h"
 #include "text/jinja/format.h"
@@ -31,13 +32,14 @@ Text titled(const Text& t) {
   out.markup = t.markup;
   bool start = true;
   t.each_run([&](std::string_view run, bool input) {
-    std::string piece;
+    std::string piece, rest;
     for (size_t i = 0; i < run.size(); i += decode(run, i).size) {
-      const uint32_t c = decode(run, i).code;
-      start ? append_upper(c, piece) : append_lower(c, piece);
-      start = is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
+      const Char c = decode(run, i);
+      if (start) piece += lower(std::exchange(rest, {})), append_upper(c.code, piece);
+      else rest += run.substr(i, c.size);
+      start = is_space(c.code) || c.code == '-' || c.code == '(' || c.code == '{' || c.code == '[' || c.code == '<';
     }
-    out.append(piece, input);
+    out.append(piece + lower(rest), input);
   });
   return out;
 }

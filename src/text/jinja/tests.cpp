@@ -29,7 +29,7 @@ bool number(const Value& v) { return v.is_number(); }
 bool string(const Value& v) { return v.is_string(); }
 bool mapping(const Value& v) { return v.is(Kind::Dict); }
 bool escaped(const Value& v) { return v.is_string() && v.as_text().markup; }
-bool callable(const Value& v) { return v.is(Kind::Object) && v.as_object().callable(); }
+bool callable(const Value& v) { return v.is_undefined() || (v.is(Kind::Object) && v.as_object().callable()); }
 bool filter(const Value& v) { return v.is_string() && has_filter(v.as_view()); }
 bool test(const Value& v) { return v.is_string() && has_test(v.as_view()); }
 bool iterable(const Value& v) { return v.is(Kind::Sequence) || v.is_string() || v.is(Kind::Dict) || v.is_undefined(); }
