@@ -15,10 +15,6 @@ struct DevicesArguments {
   bool json = false;
 };
 
-bool is_byte_limit(const std::string& name) {
-  return name.find("Size") != std::string::npos && name.find("Workgroup") == std::string::npos;
-}
-
 std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
@@ -31,7 +27,7 @@ std::string describe(const DeviceInfo& device) {
   text += fmt::format("     {}: {}\n", device.chosen ? "chosen" : "not chosen", device.why);
   text += fmt::format("     features: {}\n     limits:", join(device.features));
   for (const auto& [name, value] : device.limits)
-    text += fmt::format("\n       {:<44} {}", name, is_byte_limit(name) ? human_bytes(value) : std::to_string(value));
+    text += fmt::format("\n       {:<44} {}", name, name.ends_with("_size") ? human_bytes(value) : std::to_string(value));
   return text + "\n";
 }
 

@@ -153,6 +153,20 @@ uint64_t parameters(const gguf::File& file) {
   return sum;
 }
 
+/// Why it cannot be run, without the file's name, which stands before it already.
+std::string reason(const gguf::File& file, const Error& error) {
+  const std::string prefix = file.name() + ": ";
+  return error.message.starts_with(prefix) ? error.message.substr(prefix.size()) : error.message;
+}
+
+std::string summary_text(const ModelSummary& need) {
+  std::string text = fmt::format("gull can run it{}: {} on the GPU ({} of weights", need.embedding ? ", as an embedding model" : "",
+                                 human_bytes(need.total()), human_bytes(need.weights));
+  if (need.kv) text += fmt::format(", {} of keys and values for {} tokens of the {} it was trained for", human_bytes(need.kv), need.context, need.trained_context);
+  if (need.states) text += fmt::format(", {} of state", human_bytes(need.states));
+  return text + "), and working memory\n";
+}
+
 std::string describe(const gguf::File& file, const Result<ModelSummary>& check, bool all) {
   std::string text = fmt::format("metadata ({} keys)\n", file.metadata().size());
   for (const auto& [key, value] : file.metadata()) text += fmt::format("  {:<44} {}\n", key, value_text(value));
@@ -162,15 +176,19 @@ std::string describe(const gguf::File& file, const Result<ModelSummary>& check, 
     text += fmt::format("  {:<8} {:>5} tensors {:>8} weights {:>10}\n", name, use.tensors, human_count(use.elements), human_bytes(use.bytes));
   text += fmt::format("\n{}: GGUF version {}, architecture {}, {} parameters, {}\n", file.name(), file.version(),
                       file.architecture().empty() ? "not given" : file.architecture(), human_count(parameters(file)), human_bytes(file.total_bytes()));
-  if (!check) return text + fmt::format("gull cannot run it: {}\n", check.error().message);
+  if (!check) return text + fmt::format("gull cannot run it: {}\n", reason(file, check.error()));
   return text + summary_text(*check);
 }
 
 Json to_json(const gguf::File& file, const Result<ModelSummary>& check) {
   Json json = {{"file", file.name()}, {"bytes", file.total_bytes()}, {"version", file.version()},
                {"architecture", file.architecture()}, {"parameters", parameters(file)}, {"supported", check.has_value()}};
-  if (check) json["gpu_memory"] = summary_json(*check);
-  else json["reason"] = check.error().message;
+  if (check) {
+    json["embedding"] = check->embedding;
+    json["gpu_memory"] = {{"weights", check->weights}, {"kv", check->kv}, {"states", check->states}, {"context", check->context}, {"total", check->total()}};
+  } else {
+    json["reason"] = reason(file, check.error());
+  }
   json["types"] = Json::object();
   for (const auto& [name, use] : types_by_size(file))
     json["types"][name] = {{"tensors", use.tensors}, {"elements", use.elements}, {"bytes", use.bytes}};
@@ -186,7 +204,7 @@ int inspect(const InspectArguments& arguments) {
   set_verbose(arguments.verbose);
   auto file = open_model_file(arguments.model, true);
   if (!file) return report(file.error());
-  const auto check = check_model(**file);
+  const auto check = check_model(*file);
   write_output(arguments.json ? dump(to_json(**file, check), 1) + "\n" : describe(**file, check, arguments.all));
   return kSuccess;
 }

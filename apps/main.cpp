@@ -1,6 +1,7 @@
 // The gull program: reads the command line and hands over to one command.
 #include <clocale>
 #include <cstdio>
+#include <cstdlib>
 
 #include "command.h"
 #include "signals.h"
@@ -60,6 +61,9 @@ int parse_and_run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::setlocale(LC_CTYPE, "");
+  // Without a desktop session Mesa's Vulkan driver looks for Wayland's socket all the same and complains of
+  // XDG_RUNTIME_DIR on standard error. gull opens no window: an absolute path is tried silently.
+  if (!std::getenv("XDG_RUNTIME_DIR")) setenv("WAYLAND_DISPLAY", "/dev/null", 0);
   gull::app::install_signal_handlers();
   int status = gull::app::parse_and_run(argc, argv);
   if (const int output = gull::app::finish_output(); status == gull::app::kSuccess) status = output;

@@ -59,12 +59,12 @@ def real_model(name):
 
 class ProgramTest(unittest.TestCase):
     def succeeds(self, done):
-        self.assertEqual(done.returncode, 0, done.err)
+        self.assertEqual(done.returncode, 0, done.err[:400])
         return done
 
     def fails_with_one_line(self, done, *words):
         """Status 1, nothing on standard output, one line on standard error that names each of `words`."""
-        self.assertEqual(done.returncode, 1, done.out + done.err)
+        self.assertEqual(done.returncode, 1, (done.out + done.err)[:400])
         self.assertEqual(done.out, "")
         self.assertRegex(done.err, r"\Agull: [^\n]+\n\Z")
         self.assertLess(len(done.err), 600)
