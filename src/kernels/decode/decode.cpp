@@ -1,7 +1,10 @@
 #include "kernels/decode/decode.h"
 
 #include "base/log.h"
-#include "kernels/decode/types.h"
+#include "kernels/decode/iq4.h"
+#include "kernels/decode/plain.h"
+#include "kernels/decode/q_k.h"
+#include "kernels/decode/q_simple.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -19,31 +22,41 @@ fn half$S$(rb: u32, at: u32) -> f32 {
 fn byte$S$(rb: u32, at: u32) -> u32 { return (word$S$(rb, at) >> ((at & 3u) * 8u)) & 0xffu; }
 )";
 
-const char* source(Type type) {
+/// The WGSL of a type: what several types share, and its own. $S$ is the suffix of the tensor, $P1$…$P3$ the byte offsets
+/// of the row's planes (gguf/row_layout.h).
+struct Source { const char* shared = nullptr; const char* own = nullptr; };
+
+Source source(Type type) {
   switch (type) {
-    case Type::F32: return decode::kF32;
-    case Type::F16: return decode::kF16;
-    case Type::BF16: return decode::kBF16;
-    case Type::Q4_0: return decode::kQ4_0;
-    case Type::Q4_1: return decode::kQ4_1;
-    case Type::Q5_0: return decode::kQ5_0;
-    case Type::Q8_0: return decode::kQ8_0;
-    case Type::Q4_K: return decode::kQ4_K;
-    case Type::Q6_K: return decode::kQ6_K;
-    default: return nullptr;
+    case Type::F32: return {"", decode::kF32};
+    case Type::F16: return {"", decode::kF16};
+    case Type::BF16: return {"", decode::kBF16};
+    case Type::Q4_0: return {"", decode::kQ4_0};
+    case Type::Q4_1: return {"", decode::kQ4_1};
+    case Type::Q5_0: return {"", decode::kQ5_0};
+    case Type::Q5_1: return {"", decode::kQ5_1};
+    case Type::Q8_0: return {"", decode::kQ8_0};
+    case Type::Q2_K: return {"", decode::kQ2_K};
+    case Type::Q3_K: return {"", decode::kQ3_K};
+    case Type::Q4_K: return {"", decode::kQ4_K};
+    case Type::Q5_K: return {"", decode::kQ5_K};
+    case Type::Q6_K: return {"", decode::kQ6_K};
+    case Type::IQ4_NL: return {decode::kIq4Values, decode::kIQ4_NL};
+    case Type::IQ4_XS: return {decode::kIq4Values, decode::kIQ4_XS};
+    default: return {};
   }
 }
 
 }  // namespace
 
-bool has_decoder(Type type) { return source(type) != nullptr; }
+bool has_decoder(Type type) { return source(type).own != nullptr; }
 
 Result<std::string> decoder(const gguf::RowLayout& layout, std::string_view suffix) {
-  const char* text = source(layout.type);
+  const Source text = source(layout.type);
   const auto* traits = gguf::type_traits(layout.type);
-  if (!text) return fail_f(ErrorKind::Unsupported, "no kernel reads tensors of type {}", traits ? traits->name : "unknown");
+  if (!text.own) return fail_f(ErrorKind::Unsupported, "no kernel reads tensors of type {}", traits ? traits->name : "unknown");
   const std::string s(suffix);
-  return expand(std::string(kReaders) + text,
+  return expand(std::string(kReaders) + text.shared + text.own,
                 {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
 }
 
