@@ -112,7 +112,8 @@ int chat(const ChatArguments& arguments) {
   if (!session) return report(session.error());
 
   const bool person = stdin_is_terminal();
-  if (person) print_notice(fmt::format("{} on {}; /help for help", (*model)->file().name(), (*model)->device().name));
+  if (person)
+    print_notice(fmt::format("{} on {}; /help for help", std::filesystem::path((*model)->file().name()).filename().string(), (*model)->device().name));
   Chat conversation(arguments, std::move(*options), *model, std::move(*session));
   umask(077);   // what was typed is nobody else's business
   LineReader reader(person ? history_file() : std::string());

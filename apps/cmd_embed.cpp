@@ -76,7 +76,7 @@ void add_embed(CLI::App& program, Action& action) {
   auto* command = program.add_subcommand("embed", "Turn texts into vectors with an embedding model");
   auto arguments = std::make_shared<EmbedArguments>();
   arguments->model.add_to(*command);
-  command->add_option("TEXT", arguments->texts, "Texts, one vector each; '-': the lines of standard input");
+  command->add_option("TEXT", arguments->texts, "Texts, one vector each; '-': the lines of standard input")->take_all();
   command->add_option("--ids", arguments->ids, "Token ids in place of a text, as in 1,2,3; complete: none is added");
   command->add_flag("--no-normalize", arguments->no_normalize, "Leave the vector's length as the model made it");
   command->add_flag("--json", arguments->json, "One {\"embedding\": [...]} a line");

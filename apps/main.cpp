@@ -28,6 +28,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App program("gull runs language models in GGUF files on any GPU, through WebGPU.", "gull");
   program.set_version_flag("--version", "gull " GULL_VERSION);
   program.require_subcommand(1);
+  program.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);   // a later option overrides an earlier one
   program.footer(
       "MODEL is a file, an http(s) address, or a name that 'gull pull --list' shows.\n"
       "'gull COMMAND --help' shows the options of a command.\n"

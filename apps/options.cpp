@@ -120,8 +120,8 @@ void GenerateArguments::add_to(CLI::App& command) {
   add("--dry-allowed-length", s.dry_allowed_length, "Length that is not punished");
   add("--mirostat-tau", s.mirostat_tau, "Mirostat 2: the surprise to hold; 0: off");
   add("--mirostat-eta", s.mirostat_eta, "Mirostat 2: how fast it learns");
-  command.add_option("--logit-bias", bias, "ID:BIAS, added to the score of a token; may be repeated")->allow_extra_args(false)->group(kSampling);
-  command.add_option("--stop", options.stop, "End before this text; may be repeated")->allow_extra_args(false)->group(kSampling);
+  command.add_option("--logit-bias", bias, "ID:BIAS, added to the score of a token; may be repeated")->allow_extra_args(false)->take_all()->group(kSampling);
+  command.add_option("--stop", options.stop, "End before this text; may be repeated")->allow_extra_args(false)->take_all()->group(kSampling);
   command.add_flag("--ignore-eog", options.ignore_eog, "Go on where the model would end")->group(kSampling);
   command.add_option("--grammar", grammar_file, "File with a GBNF grammar that the output must follow")->group(kSampling);
   command.add_option("--json-schema", schema, "JSON Schema that the output must follow: a file, or the text itself")->group(kSampling);

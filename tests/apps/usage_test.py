@@ -34,6 +34,10 @@ class Usage(ProgramTest):
                 self.assertEqual(done.out, "")
                 self.assertNotEqual(done.err, "")
 
+    def test_a_later_option_overrides_an_earlier_one(self):
+        done = self.succeeds(gull("run", MODEL, "hi", "--raw", "-n", 1, "-n", 3, "--ignore-eog", "--stop", "never", "--stop", "ever", "--temp", 0))
+        self.assertIn(" 3 tokens in", done.err)
+
     def test_options_of_loading_are_on_every_command_that_loads(self):
         for command in ["run", "chat", "logits", "embed", "bench"]:
             out = gull(command, "--help").out
