@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "gull/engine.h"
+#include "gull/device.h"
 #include "gull/error.h"
 
 struct WGPUBufferImpl;
@@ -30,6 +30,7 @@ struct DeviceState;
 struct Caps {
   bool f16 = false;              ///< `enable f16` works in shaders
   bool subgroups = false;        ///< subgroup built-ins work
+  bool linear_subgroups = false; ///< seen here: lane i of a subgroup is invocation i of a run of a 1-D workgroup
   bool timestamps = false;
   uint32_t immediate_bytes = 0;  ///< 0: no immediates
   bool packed_dot = false;       ///< dot4I8Packed
@@ -199,6 +200,7 @@ class Device : public std::enable_shared_from_this<Device> {
  private:
   friend class Commands;
   Device() = default;
+  Result<bool> probe_subgroups();
   std::shared_ptr<DeviceState> state_;
   Caps caps_;
   DeviceInfo info_;

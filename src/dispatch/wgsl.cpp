@@ -1,8 +1,8 @@
-#include "kernels/wgsl.h"
+#include "dispatch/wgsl.h"
 
 #include <cmath>
 
-namespace gull::kernels {
+namespace gull::dispatch {
 
 std::string Sub::float_literal(float v) {
   if (std::isinf(v)) return v > 0 ? "0x1.fffffep+127f" : "-0x1.fffffep+127f";
@@ -35,4 +35,4 @@ std::string preamble(const gpu::Caps& caps, bool f16, bool subgroups) {
   return out;
 }
 
-}  // namespace gull::kernels
+}  // namespace gull::dispatch
