@@ -54,8 +54,10 @@ bool Cursor::string(std::string& out, uint64_t limit, std::string_view what) {
   uint64_t length = 0;
   if (!number(length, what)) return false;
   if (length > remaining())
-    return refuse(ErrorKind::BadFile, at, fmt::format("{} claims {} bytes, but only {} are left in the file", what, length, remaining()));
-  if (length > limit) return refuse(ErrorKind::BadFile, at, fmt::format("{} claims {} bytes; at most {} make sense", what, length, limit));
+    return refuse(ErrorKind::BadFile, at,
+                  fmt::format("{} claims {} bytes, but only {} are left in the file", what, length, remaining()));
+  if (length > limit)
+    return refuse(ErrorKind::BadFile, at, fmt::format("{} claims {} bytes; at most {} make sense", what, length, limit));
   const std::byte* bytes = take(length, what);
   if (bytes == nullptr) return false;
   out.assign(reinterpret_cast<const char*>(bytes), length);

@@ -43,10 +43,12 @@ Result<void> dequantize(Type type, std::span<const std::byte> raw, std::span<flo
   const TypeTraits* traits = type_traits(type);
   const Dequantizer run = dequantizer(type);
   if (traits == nullptr || run == nullptr)
-    return fail_f(ErrorKind::Unsupported, "tensor type {} cannot be turned into floats", traits == nullptr ? fmt::format("{}", static_cast<uint32_t>(type)) : traits->name);
+    return fail_f(ErrorKind::Unsupported, "tensor type {} cannot be turned into floats",
+                  traits == nullptr ? fmt::format("{}", static_cast<uint32_t>(type)) : traits->name);
   const size_t blocks = raw.size() / traits->bytes;
   if (raw.size() % traits->bytes != 0 || out.size() != blocks * traits->block)
-    return fail_f(ErrorKind::InvalidArgument, "dequantize {}: {} bytes do not make {} floats: a block of {} bytes makes {}", traits->name, raw.size(), out.size(), traits->bytes, traits->block);
+    return fail_f(ErrorKind::InvalidArgument, "dequantize {}: {} bytes do not make {} floats: a block of {} bytes makes {}",
+                  traits->name, raw.size(), out.size(), traits->bytes, traits->block);
   run(raw.data(), blocks, out.data());
   return {};
 }

@@ -44,7 +44,8 @@ void dequantize_iq2_xxs(const std::byte* in, size_t blocks, float* out) {
       const std::byte* entries = in + 2 + 8 * g;
       const uint32_t word = load_le<uint32_t>(entries + 4);
       const float scale = d * (0.5f + static_cast<float>(word >> 28)) * 0.25f;
-      for (size_t j = 0; j < 4; ++j) write_entry<Type::IQ2_XXS, 8>(out + g * 32 + j * 8, scale, byte_at(entries, j), iq_signs(word >> (7 * j) & 127));
+      for (size_t j = 0; j < 4; ++j)
+        write_entry<Type::IQ2_XXS, 8>(out + g * 32 + j * 8, scale, byte_at(entries, j), iq_signs(word >> (7 * j) & 127));
     }
   }
 }
@@ -55,7 +56,8 @@ void dequantize_iq2_xs(const std::byte* in, size_t blocks, float* out) {
     const float d = load_half(in);
     for (size_t j = 0; j < 32; ++j) {
       const uint16_t word = load_le<uint16_t>(in + 2 + 2 * j);
-      write_entry<Type::IQ2_XS, 8>(out + j * 8, iq2_scale(d, in + 66, j / 2), word & 511, iq_signs(static_cast<uint8_t>(word >> 9)));
+      write_entry<Type::IQ2_XS, 8>(out + j * 8, iq2_scale(d, in + 66, j / 2), word & 511,
+                                   iq_signs(static_cast<uint8_t>(word >> 9)));
     }
   }
 }
@@ -152,7 +154,9 @@ void dequantize_iq4_xs(const std::byte* in, size_t blocks, float* out) {
 // the byte is a fraction of 256. The first 32 bytes hold 32 weights a digit, the next 16 hold 16, the last 4 hold 4.
 void dequantize_tq1_0(const std::byte* in, size_t blocks, float* out) {
   static constexpr uint8_t kPowers[] = {1, 3, 9, 27, 81};
-  struct { size_t first, bytes, digits; } static constexpr kRuns[] = {{0, 32, 5}, {32, 16, 5}, {48, 4, 4}};
+  struct {
+    size_t first, bytes, digits;
+  } static constexpr kRuns[] = {{0, 32, 5}, {32, 16, 5}, {48, 4, 4}};
   for (size_t b = 0; b < blocks; ++b, in += 54) {
     const float d = load_half(in + 52);
     for (const auto& run : kRuns)

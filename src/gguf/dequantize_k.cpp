@@ -15,7 +15,8 @@ struct ScaleMin {
 ScaleMin scale_min(const std::byte* sc, size_t g) {
   if (g < 4) return {static_cast<uint8_t>(byte_at(sc, g) & 63), static_cast<uint8_t>(byte_at(sc, g + 4) & 63)};
   const uint8_t low = byte_at(sc, g + 4);
-  return {static_cast<uint8_t>((low & 15) | (byte_at(sc, g - 4) >> 6 << 4)), static_cast<uint8_t>((low >> 4) | (byte_at(sc, g) >> 6 << 4))};
+  return {static_cast<uint8_t>((low & 15) | (byte_at(sc, g - 4) >> 6 << 4)),
+          static_cast<uint8_t>((low >> 4) | (byte_at(sc, g) >> 6 << 4))};
 }
 
 /// The six-bit scale, less 32, of group g (0–15) in the 12 bytes of Q3_K: low four bits in bytes 0–7, high two in bytes 8–11.
@@ -53,7 +54,8 @@ void dequantize_q3_k(const std::byte* in, size_t blocks, float* out) {
     const float d = load_half(in + 108);
     for (size_t g = 0; g < 16; ++g) {
       const float scale = d * static_cast<float>(q3_scale(in + 96, g));
-      for (size_t i = g * 16; i < g * 16 + 16; ++i) out[i] = scale * static_cast<float>(two_bits(in + 32, i) - (one_bit(in, i) ? 0 : 4));
+      for (size_t i = g * 16; i < g * 16 + 16; ++i)
+        out[i] = scale * static_cast<float>(two_bits(in + 32, i) - (one_bit(in, i) ? 0 : 4));
     }
   }
 }

@@ -7,7 +7,9 @@ namespace {
 constexpr size_t kBlock = 32;
 
 /// A nibble with a fifth bit from the little-endian word at `qh`.
-uint8_t five_bits(const std::byte* qs, uint32_t qh, size_t i) { return static_cast<uint8_t>(nibble(qs, i) | ((qh >> i & 1) << 4)); }
+uint8_t five_bits(const std::byte* qs, uint32_t qh, size_t i) {
+  return static_cast<uint8_t>(nibble(qs, i) | ((qh >> i & 1) << 4));
+}
 
 }  // namespace
 

@@ -32,7 +32,7 @@ class PartFile {
     if (fd_ < 0) return fail_f(ErrorKind::Io, "{}: cannot create: {}", path_, std::strerror(errno));
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return fail_f(ErrorKind::Io, "{}: another program is downloading this file", path_);
     // Another program may have finished it, and renamed it, between opening and locking it.
-    struct stat mine {}, named {};
+    struct stat mine{}, named{};
     if (::fstat(fd_, &mine) != 0 || ::stat(path_.c_str(), &named) != 0 || mine.st_ino != named.st_ino)
       return fail_f(ErrorKind::Io, "{}: another program has just finished this download", path_);
     return {};
@@ -96,8 +96,10 @@ class Download {
     if (auto opened = part_.open(path_ + ".part"); !opened) return opened;
     if (auto resumed = resume(); !resumed) return resumed;
     if (auto fetched = fetch(); !fetched) {
-      if (part_.size() == 0) remove_part();
-      else if (!validator_.empty()) fetched.error().message += fmt::format(" ({} are kept: the next try goes on from there)", human_bytes(part_.size()));
+      if (part_.size() == 0)
+        remove_part();
+      else if (!validator_.empty())
+        fetched.error().message += fmt::format(" ({} are kept: the next try goes on from there)", human_bytes(part_.size()));
       return fetched;
     }
     return finish();
@@ -113,7 +115,9 @@ class Download {
   std::string id_path() const { return path_ + ".part.id"; }
   bool cancelled() const { return options_.cancel != nullptr && options_.cancel->load(); }
 
-  HttpStep failure(ErrorKind kind, bool transient, const std::string& what) const { return HttpFailure{{kind, fmt::format("{}: {}", client_.name(), what)}, transient}; }
+  HttpStep failure(ErrorKind kind, bool transient, const std::string& what) const {
+    return HttpFailure{{kind, fmt::format("{}: {}", client_.name(), what)}, transient};
+  }
 
   /// Goes on with an earlier part if it is known of which version of the file it is.
   Result<void> resume() {
@@ -138,9 +142,12 @@ class Download {
     while (total_ == 0 || part_.size() < total_) {
       const uint64_t before = part_.size();
       // Without a validator a part could be joined to another version of the file: then all of it is asked for again.
-      const HttpRequest request{.first = before, .ranged = before > 0 && !validator_.empty(), .if_range = before > 0 ? validator_ : std::string()};
+      const HttpRequest request{
+          .first = before, .ranged = before > 0 && !validator_.empty(), .if_range = before > 0 ? validator_ : std::string()};
       complete_ = false;
-      HttpStep step = client_.get(request, [&](const HttpHead& head) { return begin(head, before); }, [&](std::span<const std::byte> bytes) { return add(bytes); });
+      HttpStep step = client_.get(
+          request, [&](const HttpHead& head) { return begin(head, before); },
+          [&](std::span<const std::byte> bytes) { return add(bytes); });
       if (!step && (complete_ || (total_ == 0 && part_.size() > 0))) return {};
       if (!step && total_ != 0 && part_.size() == total_) return {};
       if (!step) step = failure(ErrorKind::Io, true, fmt::format("the server sent {} of {} bytes", part_.size(), total_));
@@ -152,16 +159,20 @@ class Download {
 
   /// Looks at a response to a request for the bytes from `before` on.
   HttpStep begin(const HttpHead& head, uint64_t before) {
-    if (head.content_type.starts_with("text/html")) return failure(ErrorKind::BadFile, false, "is a web page, not a GGUF file: use the address of the file itself");
+    if (head.content_type.starts_with("text/html"))
+      return failure(ErrorKind::BadFile, false, "is a web page, not a GGUF file: use the address of the file itself");
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
       return failure(ErrorKind::Unsupported, false, fmt::format("the server sends it encoded ('{}')", head.content_encoding));
     if (head.status == 416) return after_416(head, before);
     if (head.status == 206 && before > 0) return go_on(head, before);
-    if (head.status != 200) return failure(ErrorKind::Io, true, fmt::format("the server answers {} to a request for the whole file", head.status));
+    if (head.status != 200)
+      return failure(ErrorKind::Io, true, fmt::format("the server answers {} to a request for the whole file", head.status));
     // The whole file: the first try, or the server ignores ranges, or the file is another one now.
     if (auto done = restart(); !done) return HttpFailure{done.error()};
     if (!head.length && !head.self_delimiting && options_.sha256.empty() && options_.bytes == 0)
-      return failure(ErrorKind::Unsupported, false, "the server does not tell the length of the file, so a broken download would go unnoticed: download it with another program");
+      return failure(ErrorKind::Unsupported, false,
+                     "the server does not tell the length of the file, so a broken download would go unnoticed: download it with "
+                     "another program");
     total_ = head.length.value_or(0);
     if (head.length == 0u) return failure(ErrorKind::BadFile, false, "is empty on the server");
     return start_file(head);
@@ -169,21 +180,25 @@ class Download {
 
   HttpStep start_file(const HttpHead& head) {
     if (options_.bytes != 0 && total_ != 0 && total_ != options_.bytes)
-      return failure(ErrorKind::BadFile, false, fmt::format("has {} bytes on the server; {} were expected: it is another file", total_, options_.bytes));
+      return failure(ErrorKind::BadFile, false,
+                     fmt::format("has {} bytes on the server; {} were expected: it is another file", total_, options_.bytes));
     validator_ = head.validator();
     if (!validator_.empty()) std::ofstream(id_path()) << validator_ << '\n' << total_ << '\n';
     std::error_code error;
     const auto space = fs::space(fs::path(path_).parent_path().empty() ? fs::path(".") : fs::path(path_).parent_path(), error);
     if (!error && total_ != 0 && space.available < total_)
-      return failure(ErrorKind::Io, false, fmt::format("needs {} of disk space, but {} has {} left", human_bytes(total_), path_, human_bytes(space.available)));
+      return failure(
+          ErrorKind::Io, false,
+          fmt::format("needs {} of disk space, but {} has {} left", human_bytes(total_), path_, human_bytes(space.available)));
     return {};
   }
 
   HttpStep go_on(const HttpHead& head, uint64_t before) {
     const bool same = !head.range_total || total_ == 0 || *head.range_total == total_;
-    if (!head.has_range || head.range_first != before || !same || (head.length && *head.length != head.range_last - head.range_first + 1))
+    if (!head.has_range || head.range_first != before || !same ||
+        (head.length && *head.length != head.range_last - head.range_first + 1))
       return failure(ErrorKind::Io, true, fmt::format("the server sends other bytes than those asked for at byte {}", before));
-    if (!head.validator().empty() && head.validator() != validator_) {   // the file changed, and the server did not mind If-Range
+    if (!head.validator().empty() && head.validator() != validator_) {  // the file changed, and the server did not mind If-Range
       if (auto done = restart(); !done) return HttpFailure{done.error()};
       return failure(ErrorKind::Io, true, "the file changed on the server");
     }
@@ -193,14 +208,16 @@ class Download {
 
   /// "That range is not there": all of the file is, or the file is another one now.
   HttpStep after_416(const HttpHead& head, uint64_t before) {
-    if (before > 0 && head.range_total == before && (head.validator().empty() || head.validator() == validator_)) return complete_ = true, HttpStep{};
+    if (before > 0 && head.range_total == before && (head.validator().empty() || head.validator() == validator_))
+      return complete_ = true, HttpStep{};
     if (auto done = restart(); !done) return HttpFailure{done.error()};
     return failure(ErrorKind::Io, true, "the file changed on the server");
   }
 
   HttpStep add(std::span<const std::byte> bytes) {
-    if (complete_) return {};   // the text that comes with a 416
-    if (total_ != 0 && bytes.size() > total_ - part_.size()) return failure(ErrorKind::Io, true, "the server sends more than it promised");
+    if (complete_) return {};  // the text that comes with a 416
+    if (total_ != 0 && bytes.size() > total_ - part_.size())
+      return failure(ErrorKind::Io, true, "the server sends more than it promised");
     if (auto written = part_.append(bytes); !written) return HttpFailure{written.error()};
     if (options_.progress) options_.progress(part_.size(), total_);
     return {};
@@ -218,8 +235,10 @@ class Download {
   }
 
   Result<void> finish() {
-    if (options_.bytes != 0 && part_.size() != options_.bytes) return discard(fmt::format("has {} bytes; {} were expected", part_.size(), options_.bytes));
-    if (const std::string hash = part_.hash(); !options_.sha256.empty() && !same_hash(hash)) return discard(fmt::format("has the SHA-256 {}; {} was expected", hash, options_.sha256));
+    if (options_.bytes != 0 && part_.size() != options_.bytes)
+      return discard(fmt::format("has {} bytes; {} were expected", part_.size(), options_.bytes));
+    if (const std::string hash = part_.hash(); !options_.sha256.empty() && !same_hash(hash))
+      return discard(fmt::format("has the SHA-256 {}; {} was expected", hash, options_.sha256));
     if (auto whole = check_model(); !whole) return whole;
     if (auto flushed = part_.flush(); !flushed) return flushed;
     std::error_code error;
@@ -240,7 +259,8 @@ class Download {
 
   bool same_hash(const std::string& hash) const {
     return hash.size() == options_.sha256.size() &&
-           std::equal(hash.begin(), hash.end(), options_.sha256.begin(), [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
+           std::equal(hash.begin(), hash.end(), options_.sha256.begin(),
+                      [](char a, char b) { return a == std::tolower(static_cast<unsigned char>(b)); });
   }
 
   const std::string path_;
@@ -248,12 +268,14 @@ class Download {
   HttpClient client_;
   PartFile part_;
   std::string validator_;
-  uint64_t total_ = 0;      // 0: unknown
+  uint64_t total_ = 0;  // 0: unknown
   bool complete_ = false;
 };
 
 }  // namespace
 
-Result<void> download(const std::string& url, const std::string& path, const DownloadOptions& options) { return Download(url, path, options).run(); }
+Result<void> download(const std::string& url, const std::string& path, const DownloadOptions& options) {
+  return Download(url, path, options).run();
+}
 
 }  // namespace gull::gguf

@@ -18,7 +18,8 @@ struct DownloadOptions {
 
 /// Downloads `url` to `path`. Meanwhile the bytes lie in `path`.part, and what identifies the file on the server in
 /// `path`.part.id: a later call goes on from there, if the file is still the same. `path` appears only when the length and
-/// the hash are right; of a .gguf file without a hash its header is checked, which a cut-off file does not survive. One process at a time: a second one for the same path gets an error.
+/// the hash are right; where no hash is given, the header of a .gguf file is checked instead, which a cut-off file does not
+/// survive. One process at a time: a second one for the same path gets an error.
 /// Errors: as `http_source`; a wrong length or hash (what was downloaded is removed); no room; cancelled (it is kept).
 Result<void> download(const std::string& url, const std::string& path, const DownloadOptions& options = {});
 

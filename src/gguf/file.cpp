@@ -86,13 +86,16 @@ const Value* File::find(std::string_view key) const {
   return entry == nullptr ? nullptr : &entry->second;
 }
 
-const TensorInfo* File::tensor(std::string_view name) const { return find_by_name(impl_->tensors, impl_->tensor_order, name, name_of); }
+const TensorInfo* File::tensor(std::string_view name) const {
+  return find_by_name(impl_->tensors, impl_->tensor_order, name, name_of);
+}
 
 std::optional<uint64_t> File::get_uint(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (const uint64_t* number = std::get_if<uint64_t>(value)) return *number;
-  if (const int64_t* number = std::get_if<int64_t>(value); number != nullptr && *number >= 0) return static_cast<uint64_t>(*number);
+  if (const int64_t* number = std::get_if<int64_t>(value); number != nullptr && *number >= 0)
+    return static_cast<uint64_t>(*number);
   return std::nullopt;
 }
 
@@ -100,7 +103,8 @@ std::optional<int64_t> File::get_int(std::string_view key) const {
   const Value* value = find(key);
   if (value == nullptr) return std::nullopt;
   if (const int64_t* number = std::get_if<int64_t>(value)) return *number;
-  if (const uint64_t* number = std::get_if<uint64_t>(value); number != nullptr && *number <= INT64_MAX) return static_cast<int64_t>(*number);
+  if (const uint64_t* number = std::get_if<uint64_t>(value); number != nullptr && *number <= INT64_MAX)
+    return static_cast<int64_t>(*number);
   return std::nullopt;
 }
 
@@ -148,7 +152,8 @@ std::optional<int64_t> Array::integer(size_t i) const {
 
 Result<void> File::read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
   if (tensor.part >= impl_->sources.size() || offset > tensor.bytes || out.size() > tensor.bytes - offset)
-    return fail_f(ErrorKind::InvalidArgument, "{}: tensor '{}' has {} bytes; {} from {} on were asked for", name(), printable(tensor.name), tensor.bytes, out.size(), offset);
+    return fail_f(ErrorKind::InvalidArgument, "{}: tensor '{}' has {} bytes; {} from {} on were asked for", name(),
+                  printable(tensor.name), tensor.bytes, out.size(), offset);
   return impl_->sources[tensor.part]->read(tensor.offset + offset, out);
 }
 

@@ -28,7 +28,7 @@ struct Descriptor {
 
 /// Opens without ever blocking: a pipe or device of that name is refused before it is opened for reading.
 Result<Descriptor> open_regular(const std::string& path) {
-  struct stat info {};
+  struct stat info{};
   if (::stat(path.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return fail_f(ErrorKind::NotFound, "{}: no such file", path);
     return fail_f(ErrorKind::Io, "{}: cannot open: {}", path, std::strerror(errno));
@@ -38,7 +38,8 @@ Result<Descriptor> open_regular(const std::string& path) {
   Descriptor file;
   file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd < 0) return fail_f(ErrorKind::Io, "{}: cannot open: {}", path, std::strerror(errno));
-  if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode)) return fail_f(ErrorKind::Io, "{}: changed while it was opened", path);
+  if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode))
+    return fail_f(ErrorKind::Io, "{}: changed while it was opened", path);
   file.size = static_cast<uint64_t>(info.st_size);
   return file;
 }
@@ -69,7 +70,8 @@ class FileSource final : public ByteSource {
 
 class MappedSource final : public ByteSource {
  public:
-  MappedSource(std::string path, void* base, uint64_t size) : path_(std::move(path)), base_(static_cast<const std::byte*>(base)), size_(size) {}
+  MappedSource(std::string path, void* base, uint64_t size)
+      : path_(std::move(path)), base_(static_cast<const std::byte*>(base)), size_(size) {}
   ~MappedSource() override {
     if (size_ != 0) ::munmap(const_cast<std::byte*>(base_), size_);
   }
@@ -105,9 +107,11 @@ Result<std::shared_ptr<ByteSource>> mapped_file_source(const std::string& path) 
   auto file = open_regular(path);
   if (!file) return fail(file.error());
   if (file->size == 0) return std::make_shared<MappedSource>(path, nullptr, 0);
-  if (file->size > SIZE_MAX) return fail_f(ErrorKind::Unsupported, "{}: {} are too much to map on this machine", path, human_bytes(file->size));
+  if (file->size > SIZE_MAX)
+    return fail_f(ErrorKind::Unsupported, "{}: {} are too much to map on this machine", path, human_bytes(file->size));
   void* base = ::mmap(nullptr, static_cast<size_t>(file->size), PROT_READ, MAP_SHARED, file->fd, 0);
-  if (base == MAP_FAILED) return fail_f(ErrorKind::Io, "{}: cannot map {}: {}", path, human_bytes(file->size), std::strerror(errno));
+  if (base == MAP_FAILED)
+    return fail_f(ErrorKind::Io, "{}: cannot map {}: {}", path, human_bytes(file->size), std::strerror(errno));
   return std::make_shared<MappedSource>(path, base, file->size);
 }
 

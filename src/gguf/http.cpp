@@ -30,7 +30,8 @@ Result<void> HttpRetry::after(HttpFailure failure, uint64_t progress) {
     return fail(std::move(failure.error));
   }
   const int64_t pause = std::min<int64_t>(8000, int64_t{options_.backoff_ms} << std::min(failures_ - 1, 10));
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(std::max<int64_t>(pause, 1000 * std::min(failure.retry_after_s, 60)));
+  const auto until = std::chrono::steady_clock::now() +
+                     std::chrono::milliseconds(std::max<int64_t>(pause, 1000 * std::min(failure.retry_after_s, 60)));
   while (std::chrono::steady_clock::now() < until) {
     if (options_.cancel != nullptr && options_.cancel->load()) return fail(ErrorKind::Cancelled, "the transfer was cancelled");
     std::this_thread::sleep_until(std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds(50)));

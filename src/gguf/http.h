@@ -61,7 +61,8 @@ class HttpClient {
 
   /// One GET. `head` sees the final response before its body, `body` each piece; either may stop it with a failure.
   /// Statuses of 400 and more, except 416, are failures already and do not reach `head`.
-  HttpStep get(const HttpRequest& request, const std::function<HttpStep(const HttpHead&)>& head, const std::function<HttpStep(std::span<const std::byte>)>& body);
+  HttpStep get(const HttpRequest& request, const std::function<HttpStep(const HttpHead&)>& head,
+               const std::function<HttpStep(std::span<const std::byte>)>& body);
 
   const std::string& name() const { return name_; }   ///< the address without credentials
   const HttpOptions& options() const { return options_; }

@@ -21,7 +21,8 @@ using HeaderList = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 std::optional<uint64_t> whole_number(std::string_view text) {
   uint64_t value = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  return result.ec == std::errc{} && result.ptr == text.data() + text.size() && value <= INT64_MAX ? std::optional(value) : std::nullopt;
+  return result.ec == std::errc{} && result.ptr == text.data() + text.size() && value <= INT64_MAX ? std::optional(value)
+                                                                                                   : std::nullopt;
 }
 
 /// "bytes 0-99/1000", "bytes 0-99/*", "bytes */1000" (RFC 9110, 14.4).
@@ -70,14 +71,22 @@ struct Transfer {
     for (char& c : key) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     std::string_view value = line.substr(colon + 1);
     while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
-    if (key == "content-length") head.length = whole_number(value);
-    else if (key == "content-range") parse_content_range(value, head);
-    else if (key == "etag") head.etag = value;
-    else if (key == "last-modified") head.last_modified = value;
-    else if (key == "content-type") head.content_type = value;
-    else if (key == "content-encoding") head.content_encoding = value;
-    else if (key == "transfer-encoding") head.self_delimiting |= value.find("chunked") != std::string_view::npos;
-    else if (key == "retry-after") retry_after_s = static_cast<int>(std::min<uint64_t>(whole_number(value).value_or(0), 3600));
+    if (key == "content-length")
+      head.length = whole_number(value);
+    else if (key == "content-range")
+      parse_content_range(value, head);
+    else if (key == "etag")
+      head.etag = value;
+    else if (key == "last-modified")
+      head.last_modified = value;
+    else if (key == "content-type")
+      head.content_type = value;
+    else if (key == "content-encoding")
+      head.content_encoding = value;
+    else if (key == "transfer-encoding")
+      head.self_delimiting |= value.find("chunked") != std::string_view::npos;
+    else if (key == "retry-after")
+      retry_after_s = static_cast<int>(std::min<uint64_t>(whole_number(value).value_or(0), 3600));
   }
 
   HttpStep refuse(ErrorKind kind, bool transient, const std::string& what) {
@@ -86,11 +95,16 @@ struct Transfer {
 
   HttpStep check_status() {
     const long status = head.status;
-    if (status == 404 || status == 410) return refuse(ErrorKind::NotFound, false, fmt::format("there is no such file (the server answers {})", status));
-    if (status == 401 || status == 403) return refuse(ErrorKind::Io, false, fmt::format("the server refuses access ({}): the file may need a login or a token", status));
-    const bool busy = status == 408 || status == 425 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
+    if (status == 404 || status == 410)
+      return refuse(ErrorKind::NotFound, false, fmt::format("there is no such file (the server answers {})", status));
+    if (status == 401 || status == 403)
+      return refuse(ErrorKind::Io, false,
+                    fmt::format("the server refuses access ({}): the file may need a login or a token", status));
+    const bool busy =
+        status == 408 || status == 425 || status == 429 || status == 500 || status == 502 || status == 503 || status == 504;
     if (status >= 400 && status != 416) return refuse(ErrorKind::Io, busy, fmt::format("the server answers {}", status));
-    if (status != 200 && status != 206 && status != 416) return refuse(ErrorKind::Io, false, fmt::format("the server answers {} where a file was expected", status));
+    if (status != 200 && status != 206 && status != 416)
+      return refuse(ErrorKind::Io, false, fmt::format("the server answers {} where a file was expected", status));
     return {};
   }
 
@@ -127,19 +141,29 @@ size_t header_callback(char* data, size_t, size_t length, void* transfer) {
 }
 
 size_t body_callback(char* data, size_t, size_t length, void* transfer) {
-  return static_cast<Transfer*>(transfer)->body(std::as_bytes(std::span(data, length))) ? length : length + 1;   // another number stops libcurl
+  return static_cast<Transfer*>(transfer)->body(std::as_bytes(std::span(data, length)))
+             ? length
+             : length + 1;   // another number stops libcurl
 }
 
 int progress_callback(void* transfer, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
   return static_cast<Transfer*>(transfer)->still_wanted(received) ? 0 : 1;
 }
 
-bool is_unreachable(CURLcode code) { return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT; }
+bool is_unreachable(CURLcode code) {
+  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT;
+}
 
 bool may_pass(CURLcode code) {
   switch (code) {
-    case CURLE_OPERATION_TIMEDOUT: case CURLE_PARTIAL_FILE: case CURLE_RECV_ERROR: case CURLE_SEND_ERROR: case CURLE_GOT_NOTHING:
-    case CURLE_HTTP2: case CURLE_HTTP2_STREAM: case CURLE_AGAIN: return true;
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_AGAIN: return true;
     default: return false;
   }
 }
@@ -199,12 +223,14 @@ struct HttpClient::Impl {
   }
 };
 
-HttpClient::HttpClient(std::string url, HttpOptions options) : name_(printable(without_credentials(url), 2000)), options_(options), impl_(std::make_unique<Impl>()) {
+HttpClient::HttpClient(std::string url, HttpOptions options)
+    : name_(printable(without_credentials(url), 2000)), options_(options), impl_(std::make_unique<Impl>()) {
   impl_->url = std::move(url);
 }
 HttpClient::~HttpClient() = default;
 
-HttpStep HttpClient::get(const HttpRequest& request, const std::function<HttpStep(const HttpHead&)>& head, const std::function<HttpStep(std::span<const std::byte>)>& body) {
+HttpStep HttpClient::get(const HttpRequest& request, const std::function<HttpStep(const HttpHead&)>& head,
+                         const std::function<HttpStep(std::span<const std::byte>)>& body) {
   Handle handle = impl_->take();
   if (!handle) return HttpFailure{{ErrorKind::Io, fmt::format("{}: libcurl cannot start", name_)}};
   CURL* curl = handle.get();
@@ -245,11 +271,14 @@ HttpStep HttpClient::get(const HttpRequest& request, const std::function<HttpSte
   impl_->give_back(std::move(handle));
   if (transfer.failure || code == CURLE_OK) return transfer.failure;
   if (transfer.is_cancelled()) return HttpFailure{{ErrorKind::Cancelled, fmt::format("{}: the transfer was cancelled", name_)}};
-  if (transfer.stalled) return HttpFailure{{ErrorKind::Io, fmt::format("{}: nothing came for {} s", name_, options_.stall_timeout_s)}, true};
-  const ErrorKind kind = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ? ErrorKind::InvalidArgument : ErrorKind::Io;
+  if (transfer.stalled)
+    return HttpFailure{{ErrorKind::Io, fmt::format("{}: nothing came for {} s", name_, options_.stall_timeout_s)}, true};
+  const ErrorKind kind =
+      code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ? ErrorKind::InvalidArgument : ErrorKind::Io;
   // An address that never answered is reported at once; one that did is given time to come back.
   const bool transient = may_pass(code) || (is_unreachable(code) && !first_contact);
-  return HttpFailure{{kind, fmt::format("{}: {}", name_, printable(message[0] != 0 ? message : curl_easy_strerror(code), 200))}, transient};
+  return HttpFailure{{kind, fmt::format("{}: {}", name_, printable(message[0] != 0 ? message : curl_easy_strerror(code), 200))},
+                     transient};
 }
 
 }  // namespace gull::gguf

@@ -9,8 +9,10 @@ struct HttpClient::Impl {};
 HttpClient::HttpClient(std::string url, HttpOptions options) : name_(without_credentials(url)), options_(options) {}
 HttpClient::~HttpClient() = default;
 
-HttpStep HttpClient::get(const HttpRequest&, const std::function<HttpStep(const HttpHead&)>&, const std::function<HttpStep(std::span<const std::byte>)>&) {
-  return HttpFailure{{ErrorKind::Unsupported, fmt::format("{}: this gull was built without libcurl: download the file with another program", name_)}};
+HttpStep HttpClient::get(const HttpRequest&, const std::function<HttpStep(const HttpHead&)>&,
+                         const std::function<HttpStep(std::span<const std::byte>)>&) {
+  return HttpFailure{{ErrorKind::Unsupported,
+                      fmt::format("{}: this gull was built without libcurl: download the file with another program", name_)}};
 }
 
 }  // namespace gull::gguf

@@ -22,8 +22,9 @@ class HttpSource final : public ByteSource {
     HttpRetry retry(client_.options());
     while (true) {
       start_.clear();
-      HttpStep step = client_.get({.first = 0, .last = kFirstBytes - 1}, [&](const HttpHead& head) { return learn(head); },
-                                  [&](std::span<const std::byte> bytes) { return append_start(bytes); });
+      HttpStep step = client_.get(
+          {.first = 0, .last = kFirstBytes - 1}, [&](const HttpHead& head) { return learn(head); },
+          [&](std::span<const std::byte> bytes) { return append_start(bytes); });
       if (!step && start_.size() == expected_start_) return {};
       if (!step) step = failure(true, fmt::format("the server sent {} bytes and promised {}", start_.size(), expected_start_));
       if (auto again = retry.after(std::move(*step), 0); !again) return again;
@@ -55,9 +56,11 @@ class HttpSource final : public ByteSource {
   }
 
   HttpStep check_plain(const HttpHead& head) const {
-    if (head.content_type.starts_with("text/html")) return failure(false, "is a web page, not a GGUF file: use the address of the file itself", ErrorKind::BadFile);
+    if (head.content_type.starts_with("text/html"))
+      return failure(false, "is a web page, not a GGUF file: use the address of the file itself", ErrorKind::BadFile);
     if (!head.content_encoding.empty() && head.content_encoding != "identity")
-      return failure(false, fmt::format("the server sends it encoded ('{}'), so ranges make no sense", head.content_encoding), ErrorKind::Unsupported);
+      return failure(false, fmt::format("the server sends it encoded ('{}'), so ranges make no sense", head.content_encoding),
+                     ErrorKind::Unsupported);
     return {};
   }
 
@@ -65,10 +68,16 @@ class HttpSource final : public ByteSource {
     if (HttpStep refused = check_plain(head)) return refused;
     if (head.status == 416 && head.range_total.value_or(0) == 0) return size_ = expected_start_ = 0, HttpStep{};
     if (head.status == 200)
-      return failure(false, fmt::format("the server does not answer requests for ranges{}: download the file first", head.length ? " (it would send all " + human_bytes(*head.length) + ")" : ""), ErrorKind::Unsupported);
-    if (head.status != 206 || !head.has_range || head.range_first != 0) return failure(true, "the server answers a request for the first bytes with others");
-    if (!head.range_total) return failure(false, "the server does not tell the length of the file: download it first", ErrorKind::Unsupported);
-    if (head.range_last + 1 > kFirstBytes || (head.length && *head.length != head.range_last + 1)) return failure(true, "the server contradicts itself about lengths");
+      return failure(false,
+                     fmt::format("the server does not answer requests for ranges{}: download the file first",
+                                 head.length ? " (it would send all " + human_bytes(*head.length) + ")" : ""),
+                     ErrorKind::Unsupported);
+    if (head.status != 206 || !head.has_range || head.range_first != 0)
+      return failure(true, "the server answers a request for the first bytes with others");
+    if (!head.range_total)
+      return failure(false, "the server does not tell the length of the file: download it first", ErrorKind::Unsupported);
+    if (head.range_last + 1 > kFirstBytes || (head.length && *head.length != head.range_last + 1))
+      return failure(true, "the server contradicts itself about lengths");
     size_ = *head.range_total;
     expected_start_ = head.range_last + 1;
     etag_ = head.etag, last_modified_ = head.last_modified, validator_ = head.validator();
@@ -76,7 +85,8 @@ class HttpSource final : public ByteSource {
   }
 
   HttpStep append_start(std::span<const std::byte> bytes) {
-    if (start_.size() + bytes.size() > expected_start_) return size_ == 0 ? HttpStep{} : failure(true, "the server sends more than it promised");
+    if (start_.size() + bytes.size() > expected_start_)
+      return size_ == 0 ? HttpStep{} : failure(true, "the server sends more than it promised");
     start_.insert(start_.end(), bytes.begin(), bytes.end());
     return {};
   }
@@ -86,24 +96,30 @@ class HttpSource final : public ByteSource {
   /// An answer to a later request: of the same file, and the bytes that were asked for.
   HttpStep check(const HttpHead& head, uint64_t offset, uint64_t wanted) const {
     if (HttpStep refused = check_plain(head)) return refused;
-    if ((!etag_.empty() && !head.etag.empty() && head.etag != etag_) || (!last_modified_.empty() && !head.last_modified.empty() && head.last_modified != last_modified_)) return changed();
+    if ((!etag_.empty() && !head.etag.empty() && head.etag != etag_) ||
+        (!last_modified_.empty() && !head.last_modified.empty() && head.last_modified != last_modified_))
+      return changed();
     if (head.status == 200 || head.status == 416 || (head.range_total && *head.range_total != size_)) return changed();
-    if (!head.has_range || head.range_first != offset || head.range_last - offset >= wanted) return failure(true, fmt::format("the server sends other bytes than those asked for at byte {}", offset));
-    if (head.length && *head.length != head.range_last - head.range_first + 1) return failure(true, fmt::format("the server contradicts itself about lengths at byte {}", offset));
+    if (!head.has_range || head.range_first != offset || head.range_last - offset >= wanted)
+      return failure(true, fmt::format("the server sends other bytes than those asked for at byte {}", offset));
+    if (head.length && *head.length != head.range_last - head.range_first + 1)
+      return failure(true, fmt::format("the server contradicts itself about lengths at byte {}", offset));
     return {};
   }
 
   /// One request for all of `out`; `done` says how many bytes have arrived, also where it fails.
   HttpStep fetch(uint64_t offset, std::span<std::byte> out, size_t& done) {
     uint64_t promised = 0;
-    const HttpStep step = client_.get({.first = offset, .last = offset + out.size() - 1, .if_range = validator_},
-                                      [&](const HttpHead& head) { return promised = head.range_last - offset + 1, check(head, offset, out.size()); },
-                                      [&](std::span<const std::byte> bytes) {
-                                        if (bytes.size() > promised - done) return failure(true, fmt::format("the server sends more than it promised at byte {}", offset));
-                                        std::memcpy(out.data() + done, bytes.data(), bytes.size());
-                                        done += bytes.size();
-                                        return HttpStep{};
-                                      });
+    const HttpStep step = client_.get(
+        {.first = offset, .last = offset + out.size() - 1, .if_range = validator_},
+        [&](const HttpHead& head) { return promised = head.range_last - offset + 1, check(head, offset, out.size()); },
+        [&](std::span<const std::byte> bytes) {
+          if (bytes.size() > promised - done)
+            return failure(true, fmt::format("the server sends more than it promised at byte {}", offset));
+          std::memcpy(out.data() + done, bytes.data(), bytes.size());
+          done += bytes.size();
+          return HttpStep{};
+        });
     return step;
   }
 
@@ -128,7 +144,9 @@ Result<std::shared_ptr<File>> open_url(const std::string& url, const HttpOptions
   // Names of siblings are made from the name without credentials; the requests need them again.
   const size_t host = shown.find("://") + 3;
   const std::string credentials = url.substr(host, url.size() - shown.size());
-  return File::open(std::move(*source), [&](const std::string& name) { return http_source(name.substr(0, host) + credentials + name.substr(host), options); });
+  return File::open(std::move(*source), [&](const std::string& name) {
+    return http_source(name.substr(0, host) + credentials + name.substr(host), options);
+  });
 }
 
 }  // namespace gull::gguf

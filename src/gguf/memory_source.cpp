@@ -46,7 +46,8 @@ std::shared_ptr<ByteSource> borrowed_source(std::string name, std::span<const st
 
 Result<void> check_range(const ByteSource& source, uint64_t offset, uint64_t length) {
   if (offset <= source.size() && length <= source.size() - offset) return {};
-  return fail_f(ErrorKind::Io, "{}: cannot read {} bytes at byte {}: it ends at byte {}", source.name(), length, offset, source.size());
+  return fail_f(ErrorKind::Io, "{}: cannot read {} bytes at byte {}: it ends at byte {}", source.name(), length, offset,
+                source.size());
 }
 
 }  // namespace gguf

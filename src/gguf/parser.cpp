@@ -19,7 +19,8 @@ constexpr int kMaxNesting = 4;
 
 /// Metadata value types, with the numbers of the format.
 enum ValueType : uint32_t { kU8, kI8, kU16, kI16, kU32, kI32, kF32, kBool, kString, kArray, kU64, kI64, kF64, kValueTypes };
-constexpr uint32_t kValueBytes[kValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};  // of an element; the least for strings and arrays
+// Bytes of an element; of strings and arrays, the least.
+constexpr uint32_t kValueBytes[kValueTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 class Parser {
  public:
@@ -27,7 +28,8 @@ class Parser {
 
   Result<Part> run() {
     uint64_t tensors = 0, pairs = 0;
-    if (!preamble(tensors, pairs) || !metadata(pairs) || !tensor_infos(tensors) || !place_tensors()) return fail(std::move(in_.error()));
+    if (!preamble(tensors, pairs) || !metadata(pairs) || !tensor_infos(tensors) || !place_tensors())
+      return fail(std::move(in_.error()));
     return std::move(part_);
   }
 
@@ -43,12 +45,17 @@ class Parser {
     if (!in_.number(part_.version, "the version")) return false;
     const uint32_t version = part_.version;
     if (version != 0 && (version & 0xFFFF) == 0)
-      return in_.refuse(ErrorKind::Unsupported, 4, "is a big-endian GGUF file; gull reads little-endian ones: convert its byte order first");
-    if (version == 1) return in_.refuse(ErrorKind::Unsupported, 4, "has GGUF version 1, which is no longer read: convert the model again");
-    if (version != 2 && version != 3) return in_.refuse(ErrorKind::Unsupported, 4, fmt::format("has GGUF version {}; gull reads versions 2 and 3", version));
+      return in_.refuse(ErrorKind::Unsupported, 4,
+                        "is a big-endian GGUF file; gull reads little-endian ones: convert its byte order first");
+    if (version == 1)
+      return in_.refuse(ErrorKind::Unsupported, 4, "has GGUF version 1, which is no longer read: convert the model again");
+    if (version != 2 && version != 3)
+      return in_.refuse(ErrorKind::Unsupported, 4, fmt::format("has GGUF version {}; gull reads versions 2 and 3", version));
     if (!in_.number(tensors, "the number of tensors") || !in_.number(pairs, "the number of metadata entries")) return false;
-    if (tensors > in_.remaining()) return refuse(8, fmt::format("claims {} tensors, more than its {} bytes can hold", tensors, source_.size()));
-    if (pairs > in_.remaining()) return refuse(16, fmt::format("claims {} metadata entries, more than its {} bytes can hold", pairs, source_.size()));
+    if (tensors > in_.remaining())
+      return refuse(8, fmt::format("claims {} tensors, more than its {} bytes can hold", tensors, source_.size()));
+    if (pairs > in_.remaining())
+      return refuse(16, fmt::format("claims {} metadata entries, more than its {} bytes can hold", pairs, source_.size()));
     return true;
   }
 
@@ -149,7 +156,8 @@ class Parser {
   }
 
   bool read_nested(Array& out, uint64_t count, int depth) {
-    if (depth >= kMaxNesting) return refuse(in_.position(), fmt::format("{} nests arrays more than {} deep", where_, kMaxNesting));
+    if (depth >= kMaxNesting)
+      return refuse(in_.position(), fmt::format("{} nests arrays more than {} deep", where_, kMaxNesting));
     for (uint64_t i = 0; i < count; ++i) {
       out.nested.push_back(std::make_shared<Array>());
       if (!read_array(*out.nested.back(), depth + 1)) return false;
@@ -164,9 +172,11 @@ class Parser {
     if (!in_.number(type, where_) || !in_.number(count, where_)) return false;
     if (type >= kValueTypes) return refuse(at, fmt::format("{} is an array of type {}, which GGUF does not know", where_, type));
     if (count > in_.remaining() / kValueBytes[type])
-      return refuse(at + 4, fmt::format("{} claims {} elements, but only {} bytes are left in the file", where_, count, in_.remaining()));
+      return refuse(at + 4,
+                    fmt::format("{} claims {} elements, but only {} bytes are left in the file", where_, count, in_.remaining()));
     const uint64_t cost = type == kArray ? count * 16 : count;  // a nested array takes more memory than it does in the file
-    if (cost > elements_left_) return refuse(at + 4, fmt::format("{} claims {} elements, more than any model has", where_, count));
+    if (cost > elements_left_)
+      return refuse(at + 4, fmt::format("{} claims {} elements, more than any model has", where_, count));
     elements_left_ -= cost;
     using Kind = Array::Kind;
     switch (type) {
@@ -218,23 +228,29 @@ class Parser {
       at = in_.position();
       if (!in_.number(tensor.dims[d], where_)) return false;
       if (tensor.dims[d] == 0) return refuse(at, fmt::format("{} has a dimension of 0", where_));
-      if (tensor.dims[d] > static_cast<uint64_t>(INT64_MAX) / elements) return refuse(at, fmt::format("{} has more elements than 64 bits can count", where_));
+      if (tensor.dims[d] > static_cast<uint64_t>(INT64_MAX) / elements)
+        return refuse(at, fmt::format("{} has more elements than 64 bits can count", where_));
       elements *= tensor.dims[d];
     }
     at = in_.position();
     uint32_t type = 0;
     if (!in_.number(type, where_)) return false;
     const TypeTraits* traits = type_traits(type);
-    if (traits == nullptr) return in_.refuse(ErrorKind::Unsupported, at, fmt::format("{} has type {}, which gull does not know", where_, type));
+    if (traits == nullptr)
+      return in_.refuse(ErrorKind::Unsupported, at, fmt::format("{} has type {}, which gull does not know", where_, type));
     tensor.type = static_cast<Type>(type);
     if (tensor.dims[0] % traits->block != 0)
-      return refuse(at, fmt::format("{} has rows of {} elements, which is no multiple of the {} in a {} block", where_, tensor.dims[0], traits->block, traits->name));
+      return refuse(at, fmt::format("{} has rows of {} elements, which is no multiple of the {} in a {} block", where_,
+                                    tensor.dims[0], traits->block, traits->name));
     const uint64_t blocks = elements / traits->block;
-    if (blocks > UINT64_MAX / 2 / traits->bytes) return refuse(at, fmt::format("{} has more bytes than 64 bits can count", where_));
+    if (blocks > UINT64_MAX / 2 / traits->bytes)
+      return refuse(at, fmt::format("{} has more bytes than 64 bits can count", where_));
     tensor.bytes = blocks * traits->bytes;
     at = in_.position();
     if (!in_.number(tensor.offset, where_)) return false;
-    if (tensor.offset % part_.alignment != 0) return refuse(at, fmt::format("{} starts at offset {}, which is no multiple of the alignment {}", where_, tensor.offset, part_.alignment));
+    if (tensor.offset % part_.alignment != 0)
+      return refuse(at, fmt::format("{} starts at offset {}, which is no multiple of the alignment {}", where_, tensor.offset,
+                                    part_.alignment));
     return true;
   }
 
@@ -244,7 +260,8 @@ class Parser {
     for (TensorInfo& tensor : part_.tensors) {
       if (data > size || tensor.offset > size - data || tensor.bytes > size - data - tensor.offset) {
         const uint64_t begin = tensor.offset > UINT64_MAX - data ? UINT64_MAX : data + tensor.offset;
-        return refuse(begin, fmt::format("is truncated: tensor '{}' needs {} bytes, but the file ends at byte {}: fetch it again", printable(tensor.name), tensor.bytes, size));
+        return refuse(begin, fmt::format("is truncated: tensor '{}' needs {} bytes, but the file ends at byte {}: fetch it again",
+                                         printable(tensor.name), tensor.bytes, size));
       }
       tensor.offset += data;
     }

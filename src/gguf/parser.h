@@ -27,7 +27,8 @@ template <class Items, class NameOf>
 std::vector<uint32_t> sorted_by_name(const Items& items, NameOf name_of);
 /// The item called `name`, or nullptr.
 template <class Items, class NameOf>
-auto find_by_name(const Items& items, const std::vector<uint32_t>& order, std::string_view name, NameOf name_of) -> decltype(&items[0]);
+auto find_by_name(const Items& items, const std::vector<uint32_t>& order, std::string_view name, NameOf name_of)
+    -> decltype(&items[0]);
 
 }  // namespace gull::gguf
 
@@ -40,13 +41,18 @@ template <class Items, class NameOf>
 std::vector<uint32_t> sorted_by_name(const Items& items, NameOf name_of) {
   std::vector<uint32_t> order(items.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return std::string_view(name_of(items[a])) < std::string_view(name_of(items[b])); });
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::string_view(name_of(items[a])) < std::string_view(name_of(items[b]));
+  });
   return order;
 }
 
 template <class Items, class NameOf>
-auto find_by_name(const Items& items, const std::vector<uint32_t>& order, std::string_view name, NameOf name_of) -> decltype(&items[0]) {
-  const auto at = std::lower_bound(order.begin(), order.end(), name, [&](uint32_t i, std::string_view wanted) { return std::string_view(name_of(items[i])) < wanted; });
+auto find_by_name(const Items& items, const std::vector<uint32_t>& order, std::string_view name, NameOf name_of)
+    -> decltype(&items[0]) {
+  const auto at = std::lower_bound(order.begin(), order.end(), name, [&](uint32_t i, std::string_view wanted) {
+    return std::string_view(name_of(items[i])) < wanted;
+  });
   return at != order.end() && std::string_view(name_of(items[*at])) == name ? &items[*at] : nullptr;
 }
 

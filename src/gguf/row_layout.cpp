@@ -38,7 +38,8 @@ std::span<const Piece> pieces_of(Type type) {
   static constexpr Piece iq3_xxs[] = {{0, 2, 96}, {1, 0, 2}};
   static constexpr Piece iq3_s[] = {{0, 2, 64}, {1, 74, 32}, {2, 66, 8}, {2, 106, 4}, {3, 0, 2}};
   switch (type) {
-    case Type::Q4_0: case Type::IQ4_NL: return q4_0;
+    case Type::Q4_0:
+    case Type::IQ4_NL: return q4_0;
     case Type::Q4_1: return q4_1;
     case Type::Q5_0: return q5_0;
     case Type::Q5_1: return q5_1;
@@ -97,9 +98,13 @@ Result<RowLayout> row_layout(Type type, uint64_t k) {
   const TypeTraits* traits = type_traits(type);
   const std::span<const Piece> pieces = pieces_of(type);
   if (traits == nullptr || (pieces.empty() && !is_plain(type)))
-    return fail_f(ErrorKind::Unsupported, "weights of type {} cannot be used on the GPU", traits == nullptr ? fmt::format("{}", static_cast<uint32_t>(type)) : traits->name);
-  if (k == 0 || k % traits->block != 0) return fail_f(ErrorKind::InvalidArgument, "a row of {} weights is no multiple of the {} in a {} block", k, traits->block, traits->name);
-  if (k / traits->block > (UINT32_MAX - 256) / traits->bytes) return fail_f(ErrorKind::Unsupported, "a row of {} weights of type {} is longer than 4 GiB", k, traits->name);
+    return fail_f(ErrorKind::Unsupported, "weights of type {} cannot be used on the GPU",
+                  traits == nullptr ? fmt::format("{}", static_cast<uint32_t>(type)) : traits->name);
+  if (k == 0 || k % traits->block != 0)
+    return fail_f(ErrorKind::InvalidArgument, "a row of {} weights is no multiple of the {} in a {} block", k, traits->block,
+                  traits->name);
+  if (k / traits->block > (UINT32_MAX - 256) / traits->bytes)
+    return fail_f(ErrorKind::Unsupported, "a row of {} weights of type {} is longer than 4 GiB", k, traits->name);
   RowLayout layout{.type = type, .k = k, .blocks = static_cast<uint32_t>(k / traits->block)};
   for (const Piece& piece : pieces) {
     layout.plane_block_bytes[piece.plane] += piece.bytes;
@@ -133,7 +138,8 @@ void relay_rows(const RowLayout& layout, std::span<const std::byte> rows, std::s
       for (size_t i = 0; i < pieces.size(); ++i) {
         const Piece& piece = pieces[i];
         inside = i > 0 && pieces[i - 1].plane == piece.plane ? inside + pieces[i - 1].bytes : 0;
-        gather_piece(piece.bytes, in + piece.file_offset, block, to + layout.plane_offset[piece.plane] + inside, layout.plane_block_bytes[piece.plane], layout.blocks);
+        gather_piece(piece.bytes, in + piece.file_offset, block, to + layout.plane_offset[piece.plane] + inside,
+                     layout.plane_block_bytes[piece.plane], layout.blocks);
       }
     }
     std::memset(to + in_row, 0, layout.row_bytes - in_row);

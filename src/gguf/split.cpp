@@ -15,7 +15,8 @@ Result<uint64_t> count_of(const ParsedSource& parsed, std::string_view key, uint
   for (const auto& [name, value] : parsed.part.metadata) {
     if (name != key) continue;
     if (const uint64_t* number = std::get_if<uint64_t>(&value)) return *number;
-    if (const int64_t* number = std::get_if<int64_t>(&value); number != nullptr && *number >= 0) return static_cast<uint64_t>(*number);
+    if (const int64_t* number = std::get_if<int64_t>(&value); number != nullptr && *number >= 0)
+      return static_cast<uint64_t>(*number);
     return fail_f(ErrorKind::BadFile, "{}: the metadata value '{}' is not a count", parsed.source->name(), key);
   }
   return absent;
@@ -63,20 +64,25 @@ Result<std::vector<Numbered>> numbered(const std::vector<ParsedSource>& parts, u
     const auto own_count = split_count(parts[i]);
     if (!own_count) return fail(own_count.error());
     if (*own_count != count)
-      return fail_f(ErrorKind::BadFile, "{}: is of a model in {} parts, but {} is of one in {}: they do not belong together", name, *own_count, parts[0].source->name(), count);
+      return fail_f(ErrorKind::BadFile, "{}: is of a model in {} parts, but {} is of one in {}: they do not belong together",
+                    name, *own_count, parts[0].source->name(), count);
     const auto number = count_of(parts[i], "split.no", 0);
     if (!number) return fail(number.error());
-    if (*number >= count) return fail_f(ErrorKind::BadFile, "{}: says that its number, counted from 0, is {} of {} parts", name, *number, count);
+    if (*number >= count)
+      return fail_f(ErrorKind::BadFile, "{}: says that its number, counted from 0, is {} of {} parts", name, *number, count);
     order.push_back({static_cast<uint32_t>(*number), i});
   }
   std::stable_sort(order.begin(), order.end(), [](const Numbered& a, const Numbered& b) { return a.number < b.number; });
   for (size_t i = 1; i < order.size(); ++i)
     if (order[i - 1].number == order[i].number)
-      return fail_f(ErrorKind::InvalidArgument, "{}: part {} of {} is given twice, also as {}", parts[order[i].index].source->name(), order[i].number + 1, count, parts[order[i - 1].index].source->name());
+      return fail_f(ErrorKind::InvalidArgument, "{}: part {} of {} is given twice, also as {}",
+                    parts[order[i].index].source->name(), order[i].number + 1, count, parts[order[i - 1].index].source->name());
   if (order.size() < count) {
     const std::string& name = parts[order[0].index].source->name();
-    return fail_f(ErrorKind::NotFound, "{}: is part {} of {} of a split model, and {} missing: put all parts in one folder, named as they were published",
-                  name, order[0].number + 1, count, list_missing(name, order, count) + (count - order.size() == 1 ? " is" : " are"));
+    return fail_f(
+        ErrorKind::NotFound,
+        "{}: is part {} of {} of a split model, and {} missing: put all parts in one folder, named as they were published", name,
+        order[0].number + 1, count, list_missing(name, order, count) + (count - order.size() == 1 ? " is" : " are"));
   }
   return order;
 }
@@ -90,13 +96,16 @@ Result<void> check_tensors(const std::vector<ParsedSource>& parts) {
   for (const ParsedSource& p : parts) {
     const auto claimed = count_of(p, "split.tensors.count", total);
     if (!claimed) return fail(claimed.error());
-    if (*claimed != total) return fail_f(ErrorKind::BadFile, "{}: says that the model has {} tensors, but its parts hold {}", p.source->name(), *claimed, total);
+    if (*claimed != total)
+      return fail_f(ErrorKind::BadFile, "{}: says that the model has {} tensors, but its parts hold {}", p.source->name(),
+                    *claimed, total);
   }
   const auto order = sorted_by_name(all, [](const TensorInfo* t) -> const std::string& { return t->name; });
   for (size_t i = 1; i < order.size(); ++i) {
     const TensorInfo &a = *all[order[i - 1]], &b = *all[order[i]];
     if (a.name == b.name)
-      return fail_f(ErrorKind::BadFile, "{}: the tensor name '{}' occurs twice, also in {}", parts[b.part].source->name(), printable(b.name), parts[a.part].source->name());
+      return fail_f(ErrorKind::BadFile, "{}: the tensor name '{}' occurs twice, also in {}", parts[b.part].source->name(),
+                    printable(b.name), parts[a.part].source->name());
   }
   return {};
 }
@@ -113,7 +122,8 @@ std::optional<SplitName> parse_split_name(std::string_view name) {
   if (end == std::string_view::npos || end < kTail) return std::nullopt;
   const std::string_view tail = name.substr(end - kTail, kTail);
   const auto number = five_digits(tail.substr(1, 5)), count = five_digits(tail.substr(kTail - 5));
-  if (tail[0] != '-' || tail.substr(6, kOf.size()) != kOf || !number || !count || *number == 0 || *number > *count) return std::nullopt;
+  if (tail[0] != '-' || tail.substr(6, kOf.size()) != kOf || !number || !count || *number == 0 || *number > *count)
+    return std::nullopt;
   return SplitName{std::string(name.substr(0, end - kTail)), std::string(name.substr(end)), *number, *count};
 }
 
@@ -127,7 +137,8 @@ Result<ParsedSource> parse_source(std::shared_ptr<ByteSource> source) {
 Result<uint32_t> split_count(const ParsedSource& parsed) {
   const auto count = count_of(parsed, "split.count", 1);
   if (!count) return fail(count.error());
-  if (*count > kMaxParts) return fail_f(ErrorKind::BadFile, "{}: claims to be split into {} parts", parsed.source->name(), *count);
+  if (*count > kMaxParts)
+    return fail_f(ErrorKind::BadFile, "{}: claims to be split into {} parts", parsed.source->name(), *count);
   return std::max<uint32_t>(1, static_cast<uint32_t>(*count));
 }
 
@@ -136,7 +147,8 @@ Result<std::vector<ParsedSource>> order_parts(std::vector<ParsedSource> parts) {
   const auto count = split_count(parts[0]);
   if (!count) return fail(count.error());
   if (*count == 1 && parts.size() > 1)
-    return fail_f(ErrorKind::InvalidArgument, "{} and {} are no parts of one split model: the first is whole", parts[0].source->name(), parts[1].source->name());
+    return fail_f(ErrorKind::InvalidArgument, "{} and {} are no parts of one split model: the first is whole",
+                  parts[0].source->name(), parts[1].source->name());
   if (*count == 1) return parts;
   const auto order = numbered(parts, *count);
   if (!order) return fail(order.error());

@@ -9,20 +9,25 @@ namespace {
 size_t utf8_length(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = at(0);
-  const size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : (lead & 0xF0) == 0xE0       ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                      : 0;
   if (length == 0 || length > text.size()) return 0;
   for (size_t i = 1; i < length; ++i)
     if ((at(i) & 0xC0) != 0x80) return 0;
-  if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F) || (lead == 0xF0 && at(1) < 0x90) || (lead == 0xF4 && at(1) > 0x8F)) return 0;
+  if ((lead == 0xE0 && at(1) < 0xA0) || (lead == 0xED && at(1) > 0x9F) || (lead == 0xF0 && at(1) < 0x90) ||
+      (lead == 0xF4 && at(1) > 0x8F))
+    return 0;
   return length;
 }
 
-/// C0 and C1 controls, and the separators and direction marks that would break a line or reorder it.
+/// C0 and C1 controls, and the line separators and direction marks (U+2028–202E, U+2066–2069) that would break a line.
 bool is_control(std::string_view character) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
-  if (character.size() == 1) return at(0) < 0x20 || at(0) == 0x7F;
-  if (character.size() == 2) return at(0) == 0xC2 && at(1) < 0xA0;
-  return character.size() == 3 && at(0) == 0xE2 && (at(1) == 0x80 || at(1) == 0x81) && at(2) >= 0x80 && (at(1) == 0x81 ? at(2) >= 0xA6 && at(2) <= 0xAF : at(2) >= 0xA8 && at(2) <= 0xAE);
+  if (character.size() == 1) return static_cast<unsigned char>(character[0]) < 0x20 || character[0] == 0x7F;
+  if (character.size() == 2) return character >= "\u0080" && character <= "\u009F";
+  return (character >= "\u2028" && character <= "\u202E") || (character >= "\u2066" && character <= "\u2069");
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ Result<std::vector<std::byte>> Writer::bytes() const {
   for (const Tensor& tensor : tensors_) names.push_back(tensor.name);
   if (auto unique = no_duplicates(keys_, "key"); !unique) return fail(unique.error());
   if (auto unique = no_duplicates(std::move(names), "tensor name"); !unique) return fail(unique.error());
-  if (!std::has_single_bit(alignment_)) return fail_f(ErrorKind::InvalidArgument, "the alignment {} is not a power of two", alignment_);
+  if (!std::has_single_bit(alignment_))
+    return fail_f(ErrorKind::InvalidArgument, "the alignment {} is not a power of two", alignment_);
 
   std::vector<std::byte> out;
   gguf::append(out, "GGUF", 4);
@@ -73,8 +74,10 @@ Result<std::vector<std::byte>> Writer::bytes() const {
     const TypeTraits* traits = type_traits(tensor.type);
     uint64_t elements = 1;
     for (uint64_t dim : tensor.dims) elements *= dim;
-    if (traits == nullptr || tensor.dims.empty() || tensor.dims.size() > 4 || tensor.dims[0] % traits->block != 0 || elements / traits->block * traits->bytes != tensor.data.size())
-      return fail_f(ErrorKind::InvalidArgument, "tensor '{}': its {} bytes do not fit its dimensions and type", printable(tensor.name), tensor.data.size());
+    if (traits == nullptr || tensor.dims.empty() || tensor.dims.size() > 4 || tensor.dims[0] % traits->block != 0 ||
+        elements / traits->block * traits->bytes != tensor.data.size())
+      return fail_f(ErrorKind::InvalidArgument, "tensor '{}': its {} bytes do not fit its dimensions and type",
+                    printable(tensor.name), tensor.data.size());
     append_string(out, tensor.name);
     gguf::append_number(out, static_cast<uint32_t>(tensor.dims.size()));
     for (uint64_t dim : tensor.dims) gguf::append_number(out, dim);

@@ -12,7 +12,8 @@ class ChunkSource final : public gull::ByteSource {
   uint64_t size() const override { return bytes_.size(); }
   gull::Result<void> read(uint64_t offset, std::span<std::byte> out) override {
     ++reads;
-    if (offset > bytes_.size() || out.size() > bytes_.size() - offset) return gull::fail(gull::ErrorKind::Internal, "a read beyond the end");
+    if (offset > bytes_.size() || out.size() > bytes_.size() - offset)
+      return gull::fail(gull::ErrorKind::Internal, "a read beyond the end");
     if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
     return {};
   }

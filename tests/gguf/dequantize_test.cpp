@@ -16,16 +16,19 @@ class Rows : public testing::TestWithParam<std::string> {};
 TEST_P(Rows, EqualGgufPy) {
   const auto type = type_from_name(GetParam());
   ASSERT_TRUE(type);
-  const auto raw = read_file(data_path("dequant/" + GetParam() + ".raw")), expected = read_file(data_path("dequant/" + GetParam() + ".f32"));
+  const auto raw = read_file(data_path("dequant/" + GetParam() + ".raw")),
+             expected = read_file(data_path("dequant/" + GetParam() + ".f32"));
   ASSERT_FALSE(expected.empty());
   std::vector<float> out(expected.size() / 4);
   const auto done = dequantize(*type, raw, out);
   ASSERT_TRUE(done) << done.error().message;
-  for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(std::memcmp(&out[i], &expected[4 * i], 4), 0) << "weight " << i << ": " << out[i];
+  for (size_t i = 0; i < out.size(); ++i)
+    ASSERT_EQ(std::memcmp(&out[i], &expected[4 * i], 4), 0) << "weight " << i << ": " << out[i];
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Rows,
-                         testing::Values("BF16", "IQ4_NL", "Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "Q5_1", "Q5_K", "Q6_K", "Q8_0"),
+                         testing::Values("BF16", "IQ4_NL", "Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "Q5_0", "Q5_1", "Q5_K", "Q6_K",
+                                         "Q8_0"),
                          [](const auto& info) { return info.param; });
 
 namespace {
@@ -42,13 +45,18 @@ std::vector<std::byte> random_blocks(Type type, size_t blocks) {
   };
   switch (type) {
     case Type::MXFP4: break;
-    case Type::IQ1_M: for (size_t at = 55; at < raw.size(); at += size) raw[at] &= std::byte{0xBF}; break;
+    case Type::IQ1_M:
+      for (size_t at = 55; at < raw.size(); at += size) raw[at] &= std::byte{0xBF};
+      break;
     case Type::Q2_K: finite(81), finite(83); break;
     case Type::Q3_K: finite(109); break;
     case Type::Q6_K: finite(209); break;
     case Type::TQ1_0: finite(53); break;
     case Type::TQ2_0: finite(65); break;
-    case Type::Q4_1: case Type::Q5_1: case Type::Q4_K: case Type::Q5_K: finite(1), finite(3); break;
+    case Type::Q4_1:
+    case Type::Q5_1:
+    case Type::Q4_K:
+    case Type::Q5_K: finite(1), finite(3); break;
     default: finite(1);
   }
   return raw;

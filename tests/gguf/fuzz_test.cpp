@@ -20,7 +20,8 @@ using Bytes = std::vector<std::byte>;
 
 std::vector<Bytes> seeds() {
   std::vector<Bytes> out = {read_file(data_path("gguf_py.gguf"))};
-  for (const char* name : {"unsupported-arch", "split-part-2-only", "tensor-data-past-eof", "tensor-unknown-type-99", "alignment-3", "array-len-2e62"})
+  for (const char* name : {"unsupported-arch", "split-part-2-only", "tensor-data-past-eof", "tensor-unknown-type-99",
+                           "alignment-3", "array-len-2e62"})
     out.push_back(read_file(data_path(std::string("malformed/") + name + ".gguf")));
   return out;
 }
@@ -39,7 +40,9 @@ class Mutator {
   size_t at(const Bytes& bytes) { return random_() % bytes.size(); }
 
   void change(Bytes& bytes, const std::vector<Bytes>& from) {
-    static constexpr uint64_t kNumbers[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 13, 31, 32, 33, 255, 256, 65535, 1u << 20, 1u << 30, ~0u >> 1, ~0u, 1ull << 32, 1ull << 61, 1ull << 63, ~0ull};
+    static constexpr uint64_t kNumbers[] = {0,        1,        2,   3,          4,          5,          7,    8,     9,
+                                            12,       13,       31,  32,         33,         255,        256,  65535, 1u << 20,
+                                            1u << 30, ~0u >> 1, ~0u, 1ull << 32, 1ull << 61, 1ull << 63, ~0ull};
     const size_t i = at(bytes);
     switch (random_() % 6) {
       case 0: bytes[i] ^= static_cast<std::byte>(1u << random_() % 8); break;
@@ -56,7 +59,10 @@ class Mutator {
         std::copy_n(other.begin() + static_cast<ptrdiff_t>(j), n, bytes.begin() + static_cast<ptrdiff_t>(i));
         break;
       }
-      case 5: bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(i), bytes.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), i + random_() % 16))); break;
+      case 5:
+        bytes.erase(bytes.begin() + static_cast<ptrdiff_t>(i),
+                    bytes.begin() + static_cast<ptrdiff_t>(std::min(bytes.size(), i + random_() % 16)));
+        break;
     }
   }
 
@@ -102,7 +108,8 @@ TEST(Fuzz, MutatedFiles) {
       const std::string& message = file.error().message;
       ASSERT_TRUE(message.starts_with("x.gguf: ")) << message;
       ASSERT_LT(message.size(), 500u);
-      ASSERT_EQ(std::count_if(message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }), 0) << message;
+      ASSERT_EQ(std::count_if(message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }), 0)
+          << message;
       ASSERT_NE(file.error().kind, ErrorKind::Internal) << message;
     }
   }

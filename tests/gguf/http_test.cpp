@@ -62,7 +62,8 @@ class Http : public testing::Test {
     if (!source) return fail(source.error());
     Bytes out((*source)->size());
     for (size_t at = 0, piece = 100003; at < out.size(); at += piece)
-      if (auto read = (*source)->read(at, std::span(out).subspan(at, std::min(piece, out.size() - at))); !read) return fail(read.error());
+      if (auto read = (*source)->read(at, std::span(out).subspan(at, std::min(piece, out.size() - at))); !read)
+        return fail(read.error());
     return out;
   }
 
@@ -192,7 +193,9 @@ TEST_F(Http, StatusesThatPassAndThatDoNot) {
 }
 
 TEST_F(Http, RetryAfterIsHeeded) {
-  server.behave([](const ServerRequest& request) { return request.number == 0 ? Quirks{.status = 503, .headers = "Retry-After: 1\r\n"} : Quirks{}; });
+  server.behave([](const ServerRequest& request) {
+    return request.number == 0 ? Quirks{.status = 503, .headers = "Retry-After: 1\r\n"} : Quirks{};
+  });
   const auto start = std::chrono::steady_clock::now();
   expect_read();
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
@@ -318,7 +321,8 @@ TEST_F(Http, ManyThreadsReadAtOnce) {
       for (int i = 0; i < 20; ++i) {
         Bytes out(own() % 100000);
         const uint64_t at = own() % (content.size() - out.size());
-        if (!(*source)->read(at, out) || !std::equal(out.begin(), out.end(), content.begin() + static_cast<ptrdiff_t>(at))) ++wrong;
+        if (!(*source)->read(at, out) || !std::equal(out.begin(), out.end(), content.begin() + static_cast<ptrdiff_t>(at)))
+          ++wrong;
       }
     });
   for (std::thread& thread : threads) thread.join();
@@ -346,7 +350,10 @@ TEST_F(Http, SplitModels) {
   for (uint16_t i = 0; i < 3; ++i) {
     Writer part;
     if (i == 0) part.set("general.architecture", "llama");
-    part.set("split.no", i).set("split.count", uint16_t{3}).set("split.tensors.count", int32_t{3}).tensor(fmt::format("t{}", i), Type::F32, {8}, data);
+    part.set("split.no", i)
+        .set("split.count", uint16_t{3})
+        .set("split.tensors.count", int32_t{3})
+        .tensor(fmt::format("t{}", i), Type::F32, {8}, data);
     server.put(fmt::format("/s-{:05}-of-00003.gguf?download=true", i + 1), {*part.bytes()});
     if (i < 2) server.put(fmt::format("/x-{:05}-of-00003.gguf", i + 1), {*part.bytes()});
   }
@@ -375,7 +382,8 @@ TEST_F(Http, DownloadsWholeFiles) {
   expect_downloaded(options);
   EXPECT_EQ(last, content.size());
   // And over a file that is there already, from a server that knows nothing of ranges, chunked.
-  server.behave([](const ServerRequest&) { return Quirks{.ignore_ranges = true, .no_etag = true, .no_date = true, .chunked = true}; });
+  server.behave(
+      [](const ServerRequest&) { return Quirks{.ignore_ranges = true, .no_etag = true, .no_date = true, .chunked = true}; });
   options.progress = {};
   options.sha256 = "";
   expect_downloaded(options);
@@ -429,16 +437,22 @@ TEST_F(Http, DownloadOfAFileThatChangesMidwayStartsAfresh) {
 
 TEST_F(Http, DownloadThroughDroppingConnections) {
   std::mt19937 random(11);
-  server.behave([&](const ServerRequest& request) { return request.number % 5 == 4 ? Quirks{} : Quirks{.drop_after = random() % 400000}; });
+  server.behave(
+      [&](const ServerRequest& request) { return request.number % 5 == 4 ? Quirks{} : Quirks{.drop_after = random() % 400000}; });
   DownloadOptions options = quick();
   options.sha256 = sha256_hex(content);
   expect_downloaded(options);
 }
 
 TEST_F(Http, DownloadWithoutRangesStartsAfreshEachTime) {
-  server.behave([](const ServerRequest& request) { return Quirks{.ignore_ranges = true, .drop_after = request.number < 2 ? std::optional<uint64_t>(900'000) : std::nullopt}; });
+  server.behave([](const ServerRequest& request) {
+    return Quirks{.ignore_ranges = true, .drop_after = request.number < 2 ? std::optional<uint64_t>(900'000) : std::nullopt};
+  });
   expect_downloaded(quick());
-  server.behave([](const ServerRequest& request) { return Quirks{.no_etag = true, .no_date = true, .drop_after = request.number % 3 ? std::nullopt : std::optional<uint64_t>(900'000)}; });
+  server.behave([](const ServerRequest& request) {
+    return Quirks{
+        .no_etag = true, .no_date = true, .drop_after = request.number % 3 ? std::nullopt : std::optional<uint64_t>(900'000)};
+  });
   expect_downloaded(quick());
 }
 
@@ -480,7 +494,8 @@ TEST_F(Http, DownloadWithAWrongLength) {
 
 TEST_F(Http, DownloadThatWasCompleteButNotRenamed) {
   const auto leave = [&](const Bytes& bytes) {
-    std::ofstream(target + ".part", std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(target + ".part", std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   };
   leave(content);
   std::ofstream(target + ".part.id") << "\"v1\"\n3000000\n";

@@ -56,7 +56,7 @@ const Case kCases[] = {
 
 std::vector<std::byte> numbered(size_t n) {
   std::vector<std::byte> out(n);
-  for (size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(i * 2654435761u >> 13 | 1);   // never 0, so that padding shows
+  for (size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(i * 2654435761u >> 13 | 1);  // never 0, so that padding shows
   return out;
 }
 
@@ -99,7 +99,8 @@ TEST(RowLayout, PlainTypesArePaddedTo32Weights) {
       ASSERT_EQ(layout->row_bytes, (k + 31) / 32 * 32 * bytes);
       const auto file = numbered(2 * k * bytes);
       std::vector<std::byte> got(2 * layout->row_bytes, std::byte{0xEE}), expected(got.size());
-      for (size_t r = 0; r < 2; ++r) std::copy_n(file.begin() + r * k * bytes, k * bytes, expected.begin() + r * layout->row_bytes);
+      for (size_t r = 0; r < 2; ++r)
+        std::copy_n(file.begin() + r * k * bytes, k * bytes, expected.begin() + r * layout->row_bytes);
       relay_rows(*layout, file, got);
       EXPECT_EQ(got, expected);
     }
@@ -112,7 +113,12 @@ TEST(RowLayout, LargePlanesStartAtMultiplesOf16) {
       const auto layout = row_layout(c.type, blocks * type_traits(c.type)->block);
       for (uint32_t p = 0; p < layout->n_planes; ++p) {
         const uint32_t bytes = layout->plane_block_bytes[p];
-        EXPECT_EQ(layout->plane_offset[p] % (bytes % 16 == 0 ? 16 : bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1), 0u) << type_traits(c.type)->name << " plane " << p;
+        EXPECT_EQ(layout->plane_offset[p] % (bytes % 16 == 0  ? 16
+                                             : bytes % 4 == 0 ? 4
+                                             : bytes % 2 == 0 ? 2
+                                                              : 1),
+                  0u)
+            << type_traits(c.type)->name << " plane " << p;
       }
     }
 }

@@ -143,7 +143,9 @@ bool TestServer::answer(int fd, const ServerRequest& request) {
   {
     std::unique_lock lock(mutex_);
     if (const auto to = redirects_.find(request.path); to != redirects_.end())
-      return send_text(fd, fmt::format("HTTP/1.1 302 Found\r\nLocation: {}\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<html", to->second));
+      return send_text(
+          fd, fmt::format("HTTP/1.1 302 Found\r\nLocation: {}\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\n<html",
+                          to->second));
     const auto found = files_.find(request.path);
     if (found == files_.end()) return send_text(fd, "HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nnot found");
     file = found->second;
@@ -152,31 +154,41 @@ bool TestServer::answer(int fd, const ServerRequest& request) {
     if (behaviour) quirks = behaviour(request);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(quirks.delay_ms));
-  if (quirks.status != 0) return send_text(fd, fmt::format("HTTP/1.1 {} X\r\n{}Content-Length: 4\r\n\r\nbusy", quirks.status, quirks.headers));
+  if (quirks.status != 0)
+    return send_text(fd, fmt::format("HTTP/1.1 {} X\r\n{}Content-Length: 4\r\n\r\nbusy", quirks.status, quirks.headers));
 
   const std::string etag = quirks.etag.empty() ? file.etag : quirks.etag;
   const uint64_t size = file.bytes.size();
   bool ranged = request.first.has_value() && !quirks.ignore_ranges;
-  if (const auto validator = request.headers.find("if-range"); quirks.honour_if_range && validator != request.headers.end() && validator->second != etag && validator->second != file.date) ranged = false;
+  if (const auto validator = request.headers.find("if-range");
+      quirks.honour_if_range && validator != request.headers.end() && validator->second != etag && validator->second != file.date)
+    ranged = false;
   uint64_t first = 0, count = size;
   std::string head = "HTTP/1.1 200 OK\r\n";
   if (ranged && *request.first >= size) {
     const std::string body = "no such range";
-    return send_text(fd, fmt::format("HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */{}\r\nETag: {}\r\nContent-Length: {}\r\n\r\n{}", size, etag, body.size(), body));
+    return send_text(
+        fd,
+        fmt::format("HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */{}\r\nETag: {}\r\nContent-Length: {}\r\n\r\n{}",
+                    size, etag, body.size(), body));
   }
   if (ranged) {
     first = *request.first;
     count = std::min(request.last.value_or(size - 1), size - 1) - first + 1;
     if (quirks.serve_at_most) count = std::min(count, *quirks.serve_at_most);
     const uint64_t shift = static_cast<uint64_t>(quirks.range_off);
-    head = fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{}/{}\r\n", first + shift, first + count - 1 + shift, size);
+    head = fmt::format("HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {}-{}/{}\r\n", first + shift,
+                       first + count - 1 + shift, size);
   }
   if (!quirks.no_etag) head += fmt::format("ETag: {}\r\n", etag);
   if (!quirks.no_date) head += fmt::format("Last-Modified: {}\r\n", file.date);
-  if (quirks.chunked) head += "Transfer-Encoding: chunked\r\n";
-  else if (!quirks.no_length) head += fmt::format("Content-Length: {}\r\n", static_cast<int64_t>(count) + quirks.length_off);
+  if (quirks.chunked)
+    head += "Transfer-Encoding: chunked\r\n";
+  else if (!quirks.no_length)
+    head += fmt::format("Content-Length: {}\r\n", static_cast<int64_t>(count) + quirks.length_off);
   head += fmt::format("Content-Type: {}\r\n{}\r\n", quirks.content_type, quirks.headers);
-  std::vector<std::byte> body(file.bytes.begin() + static_cast<ptrdiff_t>(first), file.bytes.begin() + static_cast<ptrdiff_t>(first + count));
+  std::vector<std::byte> body(file.bytes.begin() + static_cast<ptrdiff_t>(first),
+                              file.bytes.begin() + static_cast<ptrdiff_t>(first + count));
   body.resize(body.size() + quirks.extra, std::byte{0xEE});
   if (quirks.chunked) {
     const std::string open = fmt::format("{:x}\r\n", body.size()), close = "\r\n0\r\n\r\n";
@@ -192,7 +204,8 @@ bool TestServer::send_body(int fd, std::span<const std::byte> body, const Quirks
   for (uint64_t at = 0; at < stop;) {
     const uint64_t piece = std::min<uint64_t>(16 << 10, stop - at);
     if (quirks.stall_ms != 0 && at + piece > stop / 2 && at <= stop / 2) {
-      for (int waited = 0; waited < quirks.stall_ms && !stopping_; waited += 10) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (int waited = 0; waited < quirks.stall_ms && !stopping_; waited += 10)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     if (!send_all(fd, body.data() + at, piece)) return false;
     at += piece;

@@ -99,7 +99,8 @@ TEST(Reader, Tensors) {
     const TensorInfo& tensor = *file->tensor(name);
     std::vector<float> weights(tensor.elements());
     ASSERT_TRUE(dequantize(tensor.type, file->view(tensor, 0, tensor.bytes), weights));
-    for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], (static_cast<float>(i) - 100) / 8, tensor.type == Type::Q4_0 ? 1.25 : 0.11) << name;
+    for (size_t i = 0; i < weights.size(); ++i)
+      EXPECT_NEAR(weights[i], (static_cast<float>(i) - 100) / 8, tensor.type == Type::Q4_0 ? 1.25 : 0.11) << name;
   }
   std::vector<std::byte> part(8), rest(5);
   const TensorInfo& ints = *file->tensor("i32");
@@ -115,12 +116,28 @@ TEST(Writer, SameBytesAsGgufPy) {
   Writer w;
   w.set("general.architecture", "llama").alignment(64);
   w.set("test.u8", uint8_t{200}).set("test.i8", int8_t{-100}).set("test.u16", uint16_t{60000}).set("test.i16", int16_t{-30000});
-  w.set("test.u32", uint32_t{4000000000}).set("test.i32", int32_t{-2000000000}).set("test.f32", 0.1f).set("test.yes", true).set("test.no", false);
-  w.set("test.text", "Grüße, 世界 🌍").set("test.empty", std::string()).set("test.u64", UINT64_MAX).set("test.i64", INT64_MIN).set("test.f64", 0.1);
-  w.set("test.u8s", std::vector<uint8_t>{0, 1, 255}).set("test.i8s", std::vector<int8_t>{-128, 127}).set("test.u16s", std::vector<uint16_t>{65535});
-  w.set("test.i16s", std::vector<int16_t>{-32768}).set("test.u32s", std::vector<uint32_t>{UINT32_MAX}).set("test.i32s", std::vector<int32_t>{-1, 2, -3});
-  w.set("test.f32s", std::vector<float>{0.5f, -1.5f}).set("test.bools", std::vector<bool>{true, false, true}).set("test.texts", std::vector<std::string>{"a", "", "ü"});
-  w.set("test.u64s", std::vector<uint64_t>{1ull << 63}).set("test.i64s", std::vector<int64_t>{INT64_MIN}).set("test.f64s", std::vector<double>{0.1});
+  w.set("test.u32", uint32_t{4000000000})
+      .set("test.i32", int32_t{-2000000000})
+      .set("test.f32", 0.1f)
+      .set("test.yes", true)
+      .set("test.no", false);
+  w.set("test.text", "Grüße, 世界 🌍")
+      .set("test.empty", std::string())
+      .set("test.u64", UINT64_MAX)
+      .set("test.i64", INT64_MIN)
+      .set("test.f64", 0.1);
+  w.set("test.u8s", std::vector<uint8_t>{0, 1, 255})
+      .set("test.i8s", std::vector<int8_t>{-128, 127})
+      .set("test.u16s", std::vector<uint16_t>{65535});
+  w.set("test.i16s", std::vector<int16_t>{-32768})
+      .set("test.u32s", std::vector<uint32_t>{UINT32_MAX})
+      .set("test.i32s", std::vector<int32_t>{-1, 2, -3});
+  w.set("test.f32s", std::vector<float>{0.5f, -1.5f})
+      .set("test.bools", std::vector<bool>{true, false, true})
+      .set("test.texts", std::vector<std::string>{"a", "", "ü"});
+  w.set("test.u64s", std::vector<uint64_t>{1ull << 63})
+      .set("test.i64s", std::vector<int64_t>{INT64_MIN})
+      .set("test.f64s", std::vector<double>{0.1});
   w.set("test.nested", std::vector<std::vector<int32_t>>{{1, 2}, {3}});
   for (const TensorInfo& t : file->tensors()) w.tensor(t.name, t.type, {t.dims, t.dims + t.n_dims}, file->view(t, 0, t.bytes));
   const auto bytes = w.bytes();
