@@ -221,7 +221,40 @@ Result<std::shared_ptr<Device>> Device::open(const DeviceOptions& options) {
   caps.subgroup_max = raw.subgroupMaxSize;
   procs.AdapterInfoFreeMembers(raw);
   if (caps.subgroup_min == 0) caps.subgroups = false;
+  if (caps.subgroups) {
+    auto linear = device->probe_subgroups();
+    if (!linear) return fail(linear.error());
+    caps.linear_subgroups = *linear;
+  }
   return device;
+}
+
+// WGSL does not say which invocations share a subgroup, though every known driver takes runs of a 1-D workgroup in
+// order. Kernels that reduce parts of a subgroup rely on it, so it is looked at once.
+Result<bool> Device::probe_subgroups() {
+  PipelineDesc desc{"subgroup probe", caps_.naga ? "" : "enable subgroups;\n", {BindingKind::Storage}};
+  desc.wgsl += R"(
+@group(0) @binding(0) var<storage, read_write> lanes: array<vec2<u32>>;
+@compute @workgroup_size(256)
+fn main(@builtin(local_invocation_index) t: u32, @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) size: u32) {
+  lanes[t] = vec2<u32>(lane, size);
+}
+)";
+  auto pipeline = create_pipeline(desc);
+  if (!pipeline) return fail(pipeline.error());
+  auto buffer = create_buffer(2048, kStorage | kCopySrc, Memory::Staging, "subgroup probe");
+  if (!buffer) return fail(buffer.error());
+  auto group = create_bind_group(**pipeline, std::vector<Binding>{{*buffer}});
+  if (!group) return fail(group.error());
+  auto commands = begin();
+  if (!commands) return fail(commands.error());
+  commands->dispatch(**pipeline, **group, {1, 1, 1});
+  if (auto ok = submit(std::move(*commands)); !ok) return fail(ok.error());
+  std::vector<uint32_t> lanes(512);
+  if (auto ok = read(**buffer, 0, std::span<uint32_t>(lanes)); !ok) return fail(ok.error());
+  bool linear = true;
+  for (uint32_t t = 0; t < 256; ++t) linear = linear && lanes[2 * t + 1] >= caps_.subgroup_min && lanes[2 * t] == t % lanes[2 * t + 1];
+  return linear;
 }
 
 Device::~Device() {

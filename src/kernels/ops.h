@@ -71,6 +71,11 @@ struct RopeKv {
 };
 void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv);
 
+/// project and rope_kv in one: outputs are q, k, v in that order, side by side in `qkv`. In decode one dispatch where the
+/// weights, the device and the options allow.
+void project_heads(Recorder& r, const Rows& x, const Norm& n, const std::vector<Projection>& outputs, const Rows& qkv,
+                   const RopeKv& options, const KvLayer& kv);
+
 struct Attention {
   uint32_t heads = 0;
   float scale = 1.0f;

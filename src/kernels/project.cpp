@@ -1,7 +1,10 @@
 // Projections: which kernel computes x·Wᵀ, and what is fused with it.
 #include "kernels/matmul.h"
+#include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
+#include "kernels/matvec8.h"
 #include "kernels/ops.h"
+#include "kernels/wgsl.h"
 
 namespace gull::kernels {
 namespace {
@@ -13,6 +16,22 @@ void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
     if (r.decode()) matvec_tile(r, x, p, tile, add);
     else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens));
   }
+}
+
+/// The 8-bit decode kernel, where it can be used; the result of a gated pair is left quantised too, for what follows.
+bool quick(Recorder& r, const Matvec& m) {
+  Matvec8 q;
+  q.base = m;
+  if (!m.norm) q.x8 = r.twin(m.x);
+  if (!matvec8_fits(r, q)) return false;
+  const Rows& y = m.outputs[0].y;
+  if (m.gated && y.offset == 0 && y.width % 32 == 0) {
+    q.y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes));
+    if (!matvec8_fits(r, q)) q.y8 = nullptr;
+  }
+  matvec8(r, q);
+  if (q.y8 && !r.failed()) r.twins[y.buffer->id()] = q.y8;
+  return true;
 }
 
 /// norm(x) in a buffer of its own, or x where there is no norm.
@@ -29,6 +48,7 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   if (r.failed()) return;
   Matvec m;
   m.x = x, m.norm = n, m.outputs = outputs;
+  if (quick(r, m)) return;
   if (r.decode() && matvec_fits(r, m)) {
     uint64_t rows = 0;
     for (const auto& p : outputs) rows += p.weight->rows;
@@ -38,13 +58,30 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   for (const auto& p : outputs) plain(r, input, p, false);
 }
 
-void project_add(Recorder& r, const Rows& x, const Projection& p) { plain(r, x, p, true); }
+void project_heads(Recorder& r, const Rows& x, const Norm& n, const std::vector<Projection>& outputs, const Rows& qkv,
+                   const RopeKv& options, const KvLayer& kv) {
+  if (r.failed()) return;
+  Matvec8 m;
+  m.base.x = x, m.base.norm = n, m.base.outputs = outputs;
+  m.rope = &options, m.kv = &kv;
+  if (matvec8_fits(r, m)) return matvec8(r, m);
+  project(r, x, n, outputs);
+  rope_kv(r, qkv, options, kv);
+}
+
+void project_add(Recorder& r, const Rows& x, const Projection& p) {
+  if (r.failed()) return;
+  Matvec m;
+  m.x = x, m.outputs = {p}, m.add = true;
+  if (!quick(r, m)) plain(r, x, p, true);
+}
 
 void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::TensorRef& gate, const weights::TensorRef& up,
                    Activation activation, const Rows& y) {
   if (r.failed()) return;
   Matvec m;
   m.x = x, m.norm = n, m.outputs = {{gate, nullptr, y}, {up, nullptr, y}}, m.gated = true, m.activation = activation;
+  if (quick(r, m)) return;
   if (r.decode() && matvec_fits(r, m)) return matvec(r, m, matvec_shape(r.caps(), gate->k, gate->rows * 2));
   const Rows input = normed(r, x, n);
   const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));

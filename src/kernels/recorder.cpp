@@ -24,6 +24,9 @@ void Recorder::step(const std::string& key, const std::function<gpu::PipelineDes
   if (failed()) return;
   auto pipeline = pipelines.get(key, describe);
   if (!pipeline) return fail_with(pipeline.error());
+  const auto& kinds = (*pipeline)->bindings();
+  for (size_t i = 0; i < operands.size() && i < kinds.size(); ++i)
+    if (kinds[i] == gpu::BindingKind::Storage && operands[i].fixed.buffer) twins.erase(operands[i].fixed.buffer->id());
   plan.add({*pipeline, std::move(operands), x, y, z});
 }
 

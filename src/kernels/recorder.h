@@ -60,7 +60,13 @@ struct Recorder {
   uint32_t max_tokens = 1;    ///< 1: decode kernels
   Choices choices;
   std::optional<Error> error;
+  /// Buffers whose contents also stand quantised (blocks of dot8.h) in another, by id. A step that writes the buffer ends it.
+  std::unordered_map<uint64_t, gpu::BufferRef> twins;
 
+  gpu::BufferRef twin(const Rows& x) const {
+    const auto it = x.offset == 0 ? twins.find(x.buffer->id()) : twins.end();
+    return it == twins.end() ? nullptr : it->second;
+  }
   const gpu::Caps& caps() const { return pipelines.device().caps(); }
   bool decode() const { return max_tokens == 1; }
   bool failed() const { return error.has_value(); }

@@ -67,16 +67,16 @@ class Llama final : public Family {
     const std::string p = fmt::format("blk.{}.", l);
     const uint32_t nq = heads_ * head_dim_, nkv = kv_heads_ * head_dim_;
     Rows qkv = r.rows("qkv", nq + 2 * nkv);
-    kernels::project(r, x, rms(r, p + "attn_norm.weight"),
-                     {{r.weight(p + "attn_q.weight"), r.weight_opt(p + "attn_q.bias"), qkv.columns(0, nq)},
-                      {r.weight(p + "attn_k.weight"), r.weight_opt(p + "attn_k.bias"), qkv.columns(nq, nkv)},
-                      {r.weight(p + "attn_v.weight"), r.weight_opt(p + "attn_v.bias"), qkv.columns(nq + nkv, nkv)}});
     kernels::RopeKv rope;
     rope.heads = heads_;
     rope.q_norm = rms_opt(r, p + "attn_q_norm.weight");
     rope.k_norm = rms_opt(r, p + "attn_k_norm.weight");
     rope.rope = {in.rope_tables[0], config_.ropes[0].dims / 2, neox_};
-    kernels::rope_kv(r, qkv, rope, in.kv[l]);
+    kernels::project_heads(r, x, rms(r, p + "attn_norm.weight"),
+                           {{r.weight(p + "attn_q.weight"), r.weight_opt(p + "attn_q.bias"), qkv.columns(0, nq)},
+                            {r.weight(p + "attn_k.weight"), r.weight_opt(p + "attn_k.bias"), qkv.columns(nq, nkv)},
+                            {r.weight(p + "attn_v.weight"), r.weight_opt(p + "attn_v.bias"), qkv.columns(nq + nkv, nkv)}},
+                           qkv, rope, in.kv[l]);
     Rows mixed = r.rows("mixed", nq);
     kernels::Attention a;
     a.heads = heads_;

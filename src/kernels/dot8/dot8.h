@@ -1,0 +1,27 @@
+// Integer dot products: for each tensor type, WGSL that multiplies 64 weights of a row with 64 activations held as 8-bit
+// integers (dot4I8Packed), four multiplications an instruction.
+//
+// Activations come in blocks of 32, three vec4<u32> each: 32 signed bytes in two, then the bits of (d, s0, s1, 0) as f32:
+// value = d·q, s0 and s1 are d·Σq over the first and the last 16. Σ lets a type with an offset (q − 8, or a minimum) be
+// multiplied as plain unsigned numbers and corrected afterwards.
+#pragma once
+
+#include <string>
+
+#include "gguf/row_layout.h"
+#include "gull/error.h"
+
+namespace gull::kernels {
+
+/// Bytes of one block of 32 quantised activations.
+inline constexpr uint32_t kBlock8Bytes = 48;
+
+/// WGSL for one bound tensor `W<suffix>` (array<vec4<u32>>, rows in the GPU layout):
+///   fn qd<suffix>(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32
+/// the dot product of unit `u` (64 weights) of the row starting at vec4 number `rb` with two blocks of activations, and
+///   fn qa<suffix>(u: u32) -> vec2<u32>
+/// which two blocks those are. Needs k to be a multiple of 64. Errors: a type that has none.
+Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix);
+bool has_dot8(gguf::Type type);
+
+}  // namespace gull::kernels

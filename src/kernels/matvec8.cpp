@@ -1,0 +1,352 @@
+#include "kernels/matvec8.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/dot8/dot8.h"
+#include "kernels/kv.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+
+/// `per_row` threads share a row along k, each works on `rows` rows at a time.
+struct Shape8 { uint32_t per_row, rows; };
+
+struct Segment8 {
+  const weights::Tensor* tensor;
+  std::shared_ptr<weights::Tile> tile;
+  weights::TensorRef bias;
+  uint32_t y_at;
+};
+
+/// Writes the text of one dispatch. Shape: 256 threads; 32 rows (or a multiple) a workgroup, so that a workgroup owns
+/// whole blocks of 32 results and can quantise them. Activations: quantised once a workgroup into workgroup memory, or read
+/// as they are.
+class Writer8 {
+ public:
+  Writer8(const Matvec8& m, const gpu::Caps& caps) : m_(m), caps_(caps) {
+    for (const Projection& p : m.base.outputs) segments_.push_back({p.weight.get(), p.weight->tiles[0], p.bias, p.y.offset});
+    k_ = static_cast<uint32_t>(segments_[0].tensor->k);
+    const uint32_t units = k_ / 64;
+    shape_.per_row = std::clamp(std::bit_ceil(units), 8u, 32u);
+    shape_.rows = 32 / (kThreads / shape_.per_row);
+    if (shape_.rows == 0) shape_.rows = 1;
+  }
+
+  uint32_t groups() const { return kThreads / shape_.per_row; }
+  uint32_t rows_per_workgroup() const { return groups() * shape_.rows; }
+  uint32_t workgroups(const Segment8& s) const {
+    return static_cast<uint32_t>((s.tile->rows + rows_per_workgroup() - 1) / rows_per_workgroup());
+  }
+  uint32_t total_workgroups() const {
+    if (m_.base.gated) return workgroups(segments_[0]);
+    uint32_t total = 0;
+    for (const Segment8& s : segments_) total += workgroups(s);
+    return total;
+  }
+  /// Subgroup shuffles reduce within a row's threads where a subgroup holds them all.
+  bool shuffles() const { return caps_.subgroups && caps_.linear_subgroups && caps_.subgroup_min >= shape_.per_row; }
+
+  std::string key() const {
+    const Matvec& b = m_.base;
+    std::string key = fmt::format("matvec8:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", shape_.per_row, shape_.rows, b.add, b.gated, static_cast<int>(b.activation),
+                                  bool(b.norm), b.norm ? b.norm.eps : 0.0f, b.x.offset, bool(m_.x8), bool(m_.y8));
+    if (m_.rope) key += fmt::format("/rope:{}:{}:{}:{}:{}:{}", m_.kv->head_dim, m_.kv->heads, m_.rope->heads, m_.rope->rope.neox,
+                                    static_cast<int>(m_.kv->type), m_.rope->rope.pairs);
+    for (const Segment8& s : segments_)
+      key += fmt::format("/{}:{}:{}:{}:{}", static_cast<int>(s.tensor->type), k_, s.tile->rows, s.y_at, bool(s.bias));
+    return key;
+  }
+
+  std::string letters() const {
+    std::string letters = m_.x8 ? "r" : m_.base.norm ? "rr" : "r";
+    letters += std::string(segments_.size(), 'r') + 'w';
+    for (const Segment8& s : segments_)
+      if (s.bias) letters += 'r';
+    if (m_.y8) letters += 'w';
+    if (m_.rope) letters += "wwru";
+    return letters;
+  }
+
+  std::vector<dispatch::Operand> operands(const gpu::BufferRef& state) const {
+    std::vector<dispatch::Operand> out;
+    if (m_.x8) out.push_back(m_.x8);
+    else out.push_back(m_.base.x.buffer);
+    if (!m_.x8 && m_.base.norm) out.push_back(vector_operand(m_.base.norm.weight));
+    for (const Segment8& s : segments_) out.push_back(s.tile);
+    out.push_back(m_.base.outputs[0].y.buffer);
+    for (const Segment8& s : segments_)
+      if (s.bias) out.push_back(vector_operand(s.bias));
+    if (m_.y8) out.push_back(m_.y8);
+    if (m_.rope) {
+      out.push_back(m_.kv->k), out.push_back(m_.kv->v);
+      out.push_back(m_.rope->rope.table), out.push_back(state);
+    }
+    return out;
+  }
+
+  Result<std::string> source() const {
+    std::string text = preamble(caps_, false, shuffles()) + declarations();
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      auto dot = dot8(segments_[i].tensor->layout, std::to_string(i));
+      if (!dot) return fail(dot.error());
+      text += *dot;
+    }
+    if (m_.base.gated) text += activation_helpers();
+    text += shared_memory();
+    text += expand(R"(@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let wg = wid.x + wid.y * nw.x;
+  let lane = t % $TPR$;
+  let group = t / $TPR$;
+  var norm = 1.0;
+)", {{"TPR", shape_.per_row}});
+    if (!m_.x8) text += quantise_text();
+    if (m_.base.gated) {
+      text += body({0, 1}, 0);
+    } else {
+      uint32_t first = 0;
+      for (size_t i = 0; i < segments_.size(); ++i) {
+        const uint32_t n = workgroups(segments_[i]);
+        text += fmt::format("  {}if (wg < {}u) {{\n", i ? "else " : "", first + n) + body({i}, first) + "  }\n";
+        first += n;
+      }
+    }
+    return text + "}\n";
+  }
+
+ private:
+  std::string declarations() const {
+    std::string text;
+    int next = 0;
+    const auto bind = [&](const char* access, const std::string& name, const char* type) {
+      text += fmt::format("@group(0) @binding({}) var<{}> {}: {};\n", next++, access, name, type);
+    };
+    if (m_.x8) bind("storage, read", "X8", "array<vec4<u32>>");
+    else bind("storage, read", "x", "array<vec4<f32>>");
+    if (!m_.x8 && m_.base.norm) bind("storage, read", "nw_", "array<vec4<f32>>");
+    for (size_t i = 0; i < segments_.size(); ++i) bind("storage, read", fmt::format("W{}", i), "array<vec4<u32>>");
+    bind("storage, read_write", "y", "array<f32>");
+    for (size_t i = 0; i < segments_.size(); ++i)
+      if (segments_[i].bias) bind("storage, read", fmt::format("b{}", i), "array<f32>");
+    if (m_.y8) bind("storage, read_write", "Y8", "array<u32>");
+    if (m_.rope) {
+      const char* element = m_.kv->type == KvType::F32 ? "array<f32>" : "array<u32>";
+      bind("storage, read_write", "K", element);
+      bind("storage, read_write", "V", element);
+      bind("storage, read", "table", "array<vec2<f32>>");
+      text = std::string(kStateStruct) + text;
+      bind("uniform", "S", "State");
+    }
+    return text;
+  }
+
+  std::string shared_memory() const {
+    std::string text;
+    if (!m_.x8) text += fmt::format("var<workgroup> X8: array<vec4<u32>, {}>;\nvar<workgroup> sq: array<f32, 256>;\n", k_ / 32 * 3);
+    if (!shuffles()) text += fmt::format("var<workgroup> part: array<f32, {}>;\n", rows_per_workgroup() * (shape_.per_row + 1) * results());
+    return text + fmt::format("var<workgroup> res: array<f32, {}>;\n", rows_per_workgroup() * results());
+  }
+  uint32_t results() const { return m_.base.gated ? 2 : 1; }
+
+  /// Blocks of 32 activations (times the norm's weights) become bytes; Σx² is gathered on the way, and 1/rms multiplies
+  /// the results at the end.
+  std::string quantise_text() const {
+    const bool norm = bool(m_.base.norm);
+    std::string load, amax, pack, squares;
+    for (int i = 0; i < 8; ++i) {
+      load += fmt::format("    var v{0} = x[{1}u + b * 8u + {0}u];\n", i, m_.base.x.offset / 4);
+      if (norm) squares += fmt::format("    ss += dot(v{0}, v{0}); v{0} = v{0} * nw_[b * 8u + {0}u];\n", i);
+      amax += fmt::format("    am = max(am, abs(v{}));\n", i);
+      pack += fmt::format("    let q{0} = vec4<i32>(round(v{0} * id)); s{1} += q{0};\n", i, i / 4);
+    }
+    const auto word = [](int i) { return fmt::format("pk(q{})", i); };
+    std::string text = "  var ss = 0.0;\n" + expand("  for (var b = t; b < $N$; b += 256u) {\n", {{"N", k_ / 32}}) + load + squares +
+                       "    var am = vec4<f32>(0.0);\n" + amax +
+                       "    let m = max(max(am.x, am.y), max(am.z, am.w));\n"
+                       "    let d = m / 127.0;\n    let id = select(0.0, 127.0 / m, m > 1e-30);\n"
+                       "    var s0 = vec4<i32>(0); var s1 = vec4<i32>(0);\n" + pack +
+                       "    X8[b * 3u] = vec4<u32>(" + word(0) + ", " + word(1) + ", " + word(2) + ", " + word(3) + ");\n" +
+                       "    X8[b * 3u + 1u] = vec4<u32>(" + word(4) + ", " + word(5) + ", " + word(6) + ", " + word(7) + ");\n" +
+                       "    X8[b * 3u + 2u] = bitcast<vec4<u32>>(vec4<f32>(d, d * f32(s0.x + s0.y + s0.z + s0.w), d * f32(s1.x + s1.y + s1.z + s1.w), 0.0));\n  }\n";
+    if (!norm) return text + "  workgroupBarrier();\n";
+    return text + expand(R"(  sq[t] = ss;
+  workgroupBarrier();
+  for (var k = 128u; k > 0u; k = k / 2u) {
+    if (t < k) { sq[t] += sq[t + k]; }
+    workgroupBarrier();
+  }
+  norm = inverseSqrt(sq[0] / f32($K$) + $EPS$);
+)", {{"K", k_}, {"EPS", m_.base.norm.eps}});
+  }
+
+  /// Which row of the segment slot `s` of this workgroup holds: neox heads pair rows half a head apart, so a workgroup
+  /// takes 16 rows of each half.
+  std::string row_of(const std::string& slot, size_t segment) const {
+    if (!m_.rope || segment == 2 || !m_.rope->rope.neox) return fmt::format("(r0 + {})", slot);
+    const uint32_t d = m_.kv->head_dim;
+    return fmt::format("((r0 / {0}u) * {0}u + (r0 % {0}u) / 2u + ({1} & 15u) + select(0u, {2}u, ({1} & 16u) != 0u))", d, slot, d / 2);
+  }
+
+  std::string body(std::vector<size_t> which, uint32_t first_workgroup) const {
+    const uint32_t g = groups();
+    const uint32_t rows = static_cast<uint32_t>(segments_[which[0]].tile->rows);
+    std::string text = expand("    let r0 = (wg - $FIRST$) * $RPW$;\n", {{"FIRST", first_workgroup}, {"RPW", rows_per_workgroup()}});
+    for (size_t w : which)
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        text += fmt::format("    var a{0}_{1} = 0.0;\n    let p{0}_{1} = min({2}, {3}u) * {4}u;\n", w, r,
+                            row_of(fmt::format("(group + {}u)", r * g), w), rows - 1, segments_[w].tensor->layout.row_bytes / 16);
+    text += expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", k_ / 64}, {"TPR", shape_.per_row}});
+    for (size_t w : which) {
+      text += fmt::format("      {{ let ab = qa{}(u);\n", w);
+      text += "      let a0 = X8[ab.x * 3u]; let a1 = X8[ab.x * 3u + 1u]; let sa = bitcast<vec4<f32>>(X8[ab.x * 3u + 2u]);\n"
+              "      let a2 = X8[ab.y * 3u]; let a3 = X8[ab.y * 3u + 1u]; let sb = bitcast<vec4<f32>>(X8[ab.y * 3u + 2u]);\n";
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        text += fmt::format("      a{0}_{1} += qd{0}(p{0}_{1}, u, a0, a1, a2, a3, sa, sb);\n", w, r);
+      text += "      }\n";
+    }
+    text += "    }\n" + reduce_text(which);
+    return text + epilogue_text(which);
+  }
+
+  std::string reduce_text(const std::vector<size_t>& which) const {
+    std::string text;
+    const uint32_t g = groups(), stride = shape_.per_row + 1;
+    if (shuffles()) {
+      for (size_t i = 0; i < which.size(); ++i)
+        for (uint32_t r = 0; r < shape_.rows; ++r) {
+          for (uint32_t step = shape_.per_row / 2; step > 0; step /= 2)
+            text += fmt::format("    a{0}_{1} += subgroupShuffleXor(a{0}_{1}, {2}u);\n", which[i], r, step);
+          text += fmt::format("    if (lane == 0u) {{ res[{}u + group] = a{}_{}; }}\n", i * rows_per_workgroup() + r * g, which[i], r);
+        }
+      return text + "    workgroupBarrier();\n";
+    }
+    for (size_t i = 0; i < which.size(); ++i)
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        text += fmt::format("    part[({}u + group) * {}u + lane] = a{}_{};\n", i * rows_per_workgroup() + r * g, stride, which[i], r);
+    text += "    workgroupBarrier();\n";
+    text += expand("    for (var o = t; o < $N$; o += 256u) { var s = 0.0; for (var i = 0u; i < $TPR$; i++) { s += part[o * $ST$ + i]; } res[o] = s; }\n    workgroupBarrier();\n",
+                   {{"N", rows_per_workgroup() * static_cast<uint32_t>(which.size())}, {"TPR", shape_.per_row}, {"ST", stride}});
+    return text;
+  }
+
+  std::string epilogue_text(const std::vector<size_t>& which) const {
+    const size_t w = which[0];
+    const Segment8& s = segments_[w];
+    const std::string bias = s.bias ? fmt::format(" + b{}[min({}, {}u)]", w, row_of("t", w), s.tile->rows - 1) : "";
+    std::string text = expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
+    text += fmt::format("      var v = res[t] * norm{};\n", bias);
+    if (m_.base.gated)
+      text += fmt::format("      v = {} * (res[t + {}u] * norm);\n", activation_call(m_.base.activation, "v"), rows_per_workgroup());
+    if (m_.rope) return text + "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w);
+    if (m_.y8 && m_.base.add) text += fmt::format("      v += y[{}u + min(r0 + t, {}u)];\n", s.y_at, s.tile->rows - 1);
+    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] {} v; }}\n", s.tile->rows, s.y_at, m_.base.add && !m_.y8 ? "+=" : "=");
+    if (m_.y8) text += "      res[t] = v;\n";
+    text += "    }\n";
+    if (m_.y8) text += quantise_result();
+    return text;
+  }
+
+  /// Rows of this workgroup as blocks of 32, one word of four bytes a thread.
+  std::string quantise_result() const {
+    return expand(R"(    workgroupBarrier();
+    if (t < $WORDS$ && r0 + t * 4u < $ROWS$) {
+      let b = t / 8u;
+      var m = 0.0;
+      var s0 = 0.0;
+      for (var i = 0u; i < 32u; i++) { m = max(m, abs(res[b * 32u + i])); }
+      let id = select(0.0, 127.0 / m, m > 1e-30);
+      let at = (r0 / 32u + b) * 12u;
+      Y8[at + t % 8u] = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));
+      if (t % 8u < 2u) {
+        for (var i = 0u; i < 16u; i++) { s0 += round(res[b * 32u + (t % 8u) * 16u + i] * id); }
+        Y8[at + 9u + t % 8u] = bitcast<u32>(s0 * m / 127.0);
+      }
+      if (t % 8u == 2u) { Y8[at + 8u] = bitcast<u32>(m / 127.0); }
+    }
+)", {{"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
+  }
+
+  /// q and k rotate in pairs; k and v go into the cache at the token's position.
+  std::string rope_text(size_t w) const {
+    const uint32_t d = m_.kv->head_dim, rows = static_cast<uint32_t>(segments_[w].tile->rows);
+    const bool neox = m_.rope->rope.neox && w != 2;
+    // Pair number i of this workgroup: its slots, and the first slot's place in the head.
+    const std::string a = neox ? "i" : "2u * i", b = neox ? "i + 16u" : "2u * i + 1u";
+    std::string text = expand("    if (t < $HALF$) {\n      let i = t;\n      let row = $ROW$;\n", {{"HALF", rows_per_workgroup() / 2}, {"ROW", row_of("(" + a + ")", w)}});
+    text += fmt::format("      if (row < {}u) {{\n      var p = res[{}];\n      var q = res[{}];\n", rows, a, b);
+    if (w != 2)
+      text += fmt::format("      let cs = table[S.pos * {0}u + (row % {1}u){2}];\n      let x0 = p; p = x0 * cs.x - q * cs.y; q = x0 * cs.y + q * cs.x;\n",
+                          m_.rope->rope.pairs, d, neox ? "" : " / 2u");
+    const std::string second = neox ? fmt::format("row + {}u", d / 2) : "row + 1u";
+    if (w == 0) {
+      text += fmt::format("      y[{0}u + row] = p;\n      y[{0}u + {1}] = q;\n", segments_[0].y_at, second);
+    } else if (m_.kv->type == KvType::F32) {
+      const char* cache = w == 1 ? "K" : "V";
+      text += fmt::format("      let to = S.pos * {0}u;\n      {1}[to + row] = p;\n      {1}[to + {2}] = q;\n", rows, cache, second);
+    } else if (!neox) {
+      text += fmt::format("      {}[(S.pos * {}u + row) / 2u] = pack2x16float(clamp(vec2<f32>(p, q), vec2<f32>(-65504.0), vec2<f32>(65504.0)));\n",
+                          w == 1 ? "K" : "V", rows);
+    } else {
+      text += "      res[i] = p;\n      res[i + 16u] = q;\n";
+    }
+    text += "      }\n    }\n";
+    if (w == 0 || m_.kv->type == KvType::F32 || !neox) return text;
+    // Halves are stored in neighbouring pairs: through workgroup memory once more.
+    return text + "    workgroupBarrier();\n" +
+           expand("    if (t < $HALF$) {\n      let row = $ROW$;\n      if (row < $N$) { K[(S.pos * $N$ + row) / 2u] = pack2x16float(clamp(vec2<f32>(res[2u * t], res[2u * t + 1u]), vec2<f32>(-65504.0), vec2<f32>(65504.0))); }\n    }\n",
+                  {{"HALF", rows_per_workgroup() / 2}, {"ROW", row_of("(2u * t)", w)}, {"N", rows}});
+  }
+
+  const Matvec8& m_;
+  const gpu::Caps& caps_;
+  std::vector<Segment8> segments_;
+  uint32_t k_ = 0;
+  Shape8 shape_{};
+};
+
+constexpr std::string_view kPack =
+    "fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }\n";
+
+}  // namespace
+
+bool matvec8_fits(const Recorder& r, const Matvec8& m) {
+  const Matvec& b = m.base;
+  if (!r.choices.packed_dot || !r.decode() || r.caps().max_invocations < kThreads || r.caps().max_workgroup_x < kThreads) return false;
+  if (b.norm && (b.norm.layer || b.norm.bias)) return false;
+  if (b.x.offset % 4 || b.outputs[0].y.buffer == b.x.buffer) return false;
+  const uint64_t k = b.outputs[0].weight->k;
+  if (k % 64 || k > (1u << 20)) return false;
+  size_t storage = 2 + (b.norm ? 1 : 0) + (m.y8 ? 1 : 0) + (m.rope ? 3 : 0);
+  for (const Projection& p : b.outputs) {
+    if (p.weight->tiles.size() != 1 || p.y.buffer != b.outputs[0].y.buffer || !has_dot8(p.weight->type)) return false;
+    if ((m.y8 || m.rope) && p.weight->rows % 32) return false;
+    storage += p.bias ? 2 : 1;
+  }
+  if (m.rope) {
+    const RopeKv& o = *m.rope;
+    if (o.q_norm || o.k_norm || o.v_norm || !o.write_kv || !o.rope.table || o.rope.pairs * 2 != m.kv->head_dim || m.kv->head_dim % 32) return false;
+    if (m.kv->type != KvType::F32 && m.kv->type != KvType::F16) return false;
+  }
+  const uint64_t memory = (m.x8 ? 0 : k / 32 * 48 + 1024) + 32 * 33 * 4 * (b.gated ? 2 : 1) + 256;
+  return storage <= r.caps().max_storage_buffers && memory <= r.caps().max_workgroup_memory;
+}
+
+void matvec8(Recorder& r, const Matvec8& m) {
+  if (r.failed()) return;
+  const Writer8 writer(m, r.caps());
+  auto text = writer.source();
+  if (!text) return r.fail_with(text.error());
+  const uint32_t count = writer.total_workgroups();
+  const uint32_t wide = std::min<uint32_t>(count, 32768);
+  r.step(writer.key(), [&] {
+    // The helper goes after `enable` lines and before everything else.
+    const size_t at = text->find("@group");
+    return gpu::PipelineDesc{"matvec8", text->substr(0, at) + std::string(kPack) + text->substr(at), kinds(writer.letters())};
+  }, writer.operands(r.state), {wide}, {(count + wide - 1) / wide});
+}
+
+}  // namespace gull::kernels

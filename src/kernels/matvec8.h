@@ -1,0 +1,22 @@
+// Matrix × vector with 8-bit activations: the decode kernel of fast mode. Private to src/kernels.
+#pragma once
+
+#include "kernels/matvec.h"
+#include "kernels/ops.h"
+
+namespace gull::kernels {
+
+/// What else a dispatch does with its rows, besides matvec.h's epilogues.
+struct Matvec8 {
+  Matvec base;
+  gpu::BufferRef x8;            ///< the input already quantised (blocks of dot8.h); null: quantise base.x in the kernel
+  gpu::BufferRef y8;            ///< also write the result quantised; null: no
+  const RopeKv* rope = nullptr; ///< outputs are q, k, v: rotate q and k, write k and v to the cache
+  const KvLayer* kv = nullptr;
+};
+
+/// Whether these weights, sizes and this device can use it.
+bool matvec8_fits(const Recorder& r, const Matvec8& m);
+void matvec8(Recorder& r, const Matvec8& m);
+
+}  // namespace gull::kernels
