@@ -97,6 +97,11 @@ void scale_add(Recorder& r, const Rows& x, float scale, const Rows& add, const R
   elementwise(r, "scale_add", std::move(inputs), y, "y" + at(y) + " = " + value + ";");
 }
 
+void scale_rows(Recorder& r, const Rows& x, Activation activation, const Rows& factor) {
+  const std::string value = activation_call(activation, fmt::format("b[g.y * {}u + {}u]", factor.stride, factor.offset));
+  elementwise(r, "scale_rows", {x, factor}, x, "y" + at(x) + " = y" + at(x) + " * " + value + ";", activation_helpers());
+}
+
 void softcap(Recorder& r, const Rows& x, float cap) {
   const std::string c = Sub::float_literal(cap);
   elementwise(r, "softcap", {x}, x, "y" + at(x) + " = " + c + " * tanh(clamp(y" + at(x) + " / " + c + ", -20.0, 20.0));");

@@ -6,7 +6,7 @@ namespace gull::kernels {
 namespace {
 
 /// Grid: x = tokens. One workgroup a row of `N` floats.
-/// Bindings: x, y, [weight], [bias], [add].
+/// Bindings: x (unless it is y's memory), y, [weight], [bias], [add].
 constexpr std::string_view kNorm = R"(
 var<workgroup> part: array<f32, $WG$>;
 fn total(t: u32, v: f32) -> f32 {
@@ -27,10 +27,10 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
   var mean = 0.0;
   $MEAN$
   var s = 0.0;
-  for (var i = t; i < $N$; i += $WG$) { let v = x[xr + i] - mean; s += v * v; }
+  for (var i = t; i < $N$; i += $WG$) { let v = $X$[xr + i] - mean; s += v * v; }
   let scale = inverseSqrt(total(t, s) / f32($N$) + $EPS$);
   for (var i = t; i < $N$; i += $WG$) {
-    let v = (x[xr + i] - mean) * scale;
+    let v = ($X$[xr + i] - mean) * scale;
     y[yr + i] = $OUT$;
   }
 }
@@ -48,9 +48,11 @@ fn main(@builtin(global_invocation_id) g: vec3<u32>) {
 )";
 
 std::string norm_source(const Rows& x, const Norm& n, const Rows& y, const Rows& add) {
-  std::string text = "@group(0) @binding(0) var<storage, read> x: array<f32>;\n"
-                     "@group(0) @binding(1) var<storage, read_write> y: array<f32>;\n";
-  int next = 2;
+  const bool shared = x.buffer == y.buffer;
+  std::string text;
+  int next = 0;
+  if (!shared) text += fmt::format("@group(0) @binding({}) var<storage, read> x: array<f32>;\n", next++);
+  text += fmt::format("@group(0) @binding({}) var<storage, read_write> y: array<f32>;\n", next++);
   std::string out = "v";
   const auto bind = [&](const char* name) {
     text += fmt::format("@group(0) @binding({}) var<storage, read> {}: array<f32>;\n", next++, name);
@@ -59,10 +61,10 @@ std::string norm_source(const Rows& x, const Norm& n, const Rows& y, const Rows&
   if (n.bias) bind("b"), out += " + b[i]";
   if (add.buffer == y.buffer && add) out = "y[yr + i] + " + out;
   else if (add) bind("a"), out = fmt::format("a[g.x * {}u + {}u + i] + ", add.stride, add.offset) + out;
-  const char* mean = n.layer ? "for (var i = t; i < $N$; i += $WG$) { mean += x[xr + i]; }\n  mean = total(t, mean) / f32($N$);" : "";
+  const char* mean = n.layer ? "for (var i = t; i < $N$; i += $WG$) { mean += $X$[xr + i]; }\n  mean = total(t, mean) / f32($N$);" : "";
   const uint32_t wg = x.width >= 1024 ? 256 : 64;
   return text + expand(expand(kNorm, {{"MEAN", mean}, {"OUT", out}}),
-                       {{"WG", wg}, {"N", x.width}, {"XS", x.stride}, {"XO", x.offset}, {"YS", y.stride}, {"YO", y.offset}, {"EPS", n.eps}});
+                       {{"X", shared ? "y" : "x"}, {"WG", wg}, {"N", x.width}, {"XS", x.stride}, {"XO", x.offset}, {"YS", y.stride}, {"YO", y.offset}, {"EPS", n.eps}});
 }
 
 }  // namespace
@@ -70,8 +72,10 @@ std::string norm_source(const Rows& x, const Norm& n, const Rows& y, const Rows&
 void norm(Recorder& r, const Rows& x, const Norm& n, const Rows& y, const Rows& add) {
   if (r.failed()) return;
   const bool in_place = add.buffer == y.buffer && add;
-  std::vector<dispatch::Operand> operands{x.buffer, y.buffer};
-  std::string letters = "rw";
+  std::vector<dispatch::Operand> operands;
+  std::string letters;
+  if (x.buffer != y.buffer) operands.push_back(x.buffer), letters += 'r';
+  operands.push_back(y.buffer), letters += 'w';
   if (n.weight) operands.push_back(vector_operand(n.weight)), letters += 'r';
   if (n.bias) operands.push_back(vector_operand(n.bias)), letters += 'r';
   if (add && !in_place) operands.push_back(add.buffer), letters += 'r';

@@ -23,7 +23,7 @@ std::string activation_helpers();
 /// x[t] = W[ids[t]] · scale. ids: u32 a token.
 void embed(Recorder& r, const weights::TensorRef& table, const gpu::BufferRef& ids, const Rows& x, float scale = 1.0f);
 
-/// y = norm(x), and with `add`: y = add + norm(x).
+/// y = norm(x), and with `add`: y = add + norm(x). x and y may be the same memory.
 void norm(Recorder& r, const Rows& x, const Norm& n, const Rows& y, const Rows& add = {});
 
 /// One projection of a fused group: y = x·Wᵀ (+ bias).
@@ -43,6 +43,8 @@ void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::Ten
 
 /// y = activation(a) ⊙ b, or activation(a) when b is absent. All [tokens, width].
 void activate(Recorder& r, Activation activation, const Rows& a, const Rows& b, const Rows& y);
+/// x[t] = x[t] · activation(factor[t, 0])
+void scale_rows(Recorder& r, const Rows& x, Activation activation, const Rows& factor);
 /// y = x·scale + (add or 0)
 void scale_add(Recorder& r, const Rows& x, float scale, const Rows& add, const Rows& y);
 

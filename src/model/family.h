@@ -25,9 +25,11 @@ struct RopeSpec {
   uint32_t dims = 0;                  ///< rotated dimensions of a head
   float scale = 1.0f;                 ///< linear scaling factor (positions are divided by it)
   std::vector<float> factors;         ///< frequency divisors (llama3, longrope); empty: ones
+  std::vector<float> long_factors;    ///< LongRoPE: those of a context beyond original_context
   float attention_factor = 1.0f;      ///< multiplies cos and sin (YaRN, longrope)
-  bool yarn = false;                  ///< blend per dimension as YaRN does
+  float yarn_mix = 0.0f;              ///< YaRN: how much of the unscaled angle the fast dimensions keep; 0: plain scaling
   float yarn_beta_fast = 32.0f, yarn_beta_slow = 1.0f;
+  bool yarn_round = true;             ///< the ramp's ends are whole dimensions
   uint32_t original_context = 0;
 };
 

@@ -1,8 +1,67 @@
 #include "model/metadata.h"
 
+#include <cmath>
+
 #include "base/log.h"
 
 namespace gull::model {
+
+namespace {
+
+/// Settings that change what a model computes, and the value with which they change nothing.
+struct Setting {
+  const char* key;
+  double neutral;
+};
+
+constexpr Setting kSettings[] = {
+    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"attention.scale", 0}, {"attention.output_scale", 0},
+    {"attention.value_scale", 0}, {"attention.temperature_scale", 0}, {"attention.sliding_window", 0},
+    {"attention.sliding_window_pattern", 0}, {"attention.shared_kv_layers", 0}, {"attention.key_length_swa", 0},
+    {"attention.key_length_mla", 0}, {"attention.kv_lora_rank", 0}, {"attention.q_lora_rank", 0},
+    {"attention.indexer.head_count", 0}, {"attention.rope_pattern", 0}, {"attention.recurrent_layers", 0},
+    {"attn_logit_softcapping", 0}, {"final_logit_softcapping", 0}, {"router_logit_softcapping", 0}, {"logit_scale", 1},
+    {"residual_scale", 1}, {"embedding_scale", 1}, {"expert_count", 0}, {"expert_shared_count", 0}, {"expert_group_count", 1},
+    {"expert_group_scale", 0}, {"expert_weights_scale", 1}, {"expert_weights_norm", 0}, {"expert_gating_func", 1},
+    {"leading_dense_block_count", 0}, {"interleave_moe_layer_step", 1}, {"moe_every_n_layers", 0}, {"nextn_predict_layers", 0},
+    {"embedding_length_per_layer_input", 0}, {"embedding_length_out", 0}, {"use_parallel_residual", 0}, {"swiglu_clamp_exp", 0},
+    {"swiglu_clamp_shexp", 0}, {"full_attention_interval", 0}, {"num_loops", 1}, {"rope.freq_base_swa", 0}, {"rope.scaling.alpha", 0},
+    {"rope.scaling.yarn_log_multiplier", 0}, {"rope.dimension_count_swa", 0}, {"ssm.inner_size", 0}, {"ssm.dt_b_c_rms", 0},
+    {"shortconv.l_cache", 0}, {"hyper_connection.count", 0}, {"ple.ngram_size", 0}, {"dense_2_feat_in", 0}, {"dense_3_feat_in", 0},
+    {"hidden_activation", 0}, {"deepstack_mapping", 0}, {"activation.situ_beta", 0}, {"altup.num_inputs", 0},
+};
+
+/// The towers of other modalities, which some files carry beside the text model.
+bool of_another_modality(std::string_view tensor) {
+  return tensor.starts_with("v.") || tensor.starts_with("a.") || tensor.starts_with("mm.");
+}
+
+}  // namespace
+
+bool Metadata::has(std::string_view key) const {
+  read_.emplace(key);
+  return file_.find(full(key)) != nullptr;
+}
+
+void Metadata::refuse_the_unknown() {
+  refuse_unread_settings();
+  for (const gguf::TensorInfo& tensor : file_.tensors()) {
+    if (known_.contains(tensor.name) || of_another_modality(tensor.name)) continue;
+    return problem(ErrorKind::Unsupported, fmt::format("tensor '{}' has no meaning in the '{}' models that gull knows", tensor.name, arch_));
+  }
+}
+
+void Metadata::refuse_unread_settings() {
+  for (const Setting& setting : kSettings) {
+    if (read_.contains(setting.key)) continue;
+    const std::string key = full(setting.key);
+    if (!file_.find(key)) continue;
+    if (const auto flag = file_.get_bool(key); flag && *flag == (setting.neutral != 0)) continue;
+    if (const auto value = file_.get_float(key); value && *value == setting.neutral) continue;
+    if (const auto value = file_.get_uint(key); value && static_cast<double>(*value) == setting.neutral) continue;
+    return problem(ErrorKind::Unsupported, fmt::format("the setting '{}' is unknown to gull for this architecture", key));
+  }
+}
 
 void Metadata::problem(ErrorKind kind, std::string message) {
   if (!error_) error_ = Error{kind, file_.name() + ": " + std::move(message)};
@@ -29,19 +88,20 @@ float Metadata::f32_or(std::string_view key, float fallback) {
 }
 
 std::string Metadata::string_or(std::string_view key, std::string fallback) const {
-  const std::string* value = file_.get_string(full(key));
+  const std::string* value = has(key) ? file_.get_string(full(key)) : nullptr;
   return value ? *value : fallback;
 }
 
 std::vector<uint32_t> Metadata::per_layer(std::string_view key, uint32_t layers, uint32_t fallback) {
-  const gguf::Array* array = file_.get_array(full(key));
+  const gguf::Array* array = has(key) ? file_.get_array(full(key)) : nullptr;
   if (!array) return std::vector<uint32_t>(layers, u32_or(key, fallback));
   std::vector<uint32_t> out;
   for (uint64_t v : array->unsigneds) out.push_back(static_cast<uint32_t>(std::min<uint64_t>(v, 1u << 24)));
   for (int64_t v : array->signeds) out.push_back(v < 0 ? 0 : static_cast<uint32_t>(std::min<int64_t>(v, 1 << 24)));
   for (uint8_t v : array->bools) out.push_back(v);
-  if (out.size() != layers)
-    problem(ErrorKind::BadFile, fmt::format("'{}' has {} elements for {} layers", full(key), out.size(), layers)), out.resize(layers);
+  if (out.size() < layers)
+    problem(ErrorKind::BadFile, fmt::format("'{}' has {} elements for {} layers", full(key), out.size(), layers));
+  out.resize(layers);
   return out;
 }
 
@@ -54,10 +114,18 @@ void read_common(Metadata& meta, Config& config) {
   if (!table) return meta.problem(ErrorKind::BadFile, "tensor 'token_embd.weight' is missing");
   if (table->dims[0] != config.hidden || table->rows() == 0 || table->rows() > (1u << 24))
     return meta.problem(ErrorKind::BadFile, fmt::format("'token_embd.weight' is {}×{}, embedding_length says {}", table->rows(), table->dims[0], config.hidden));
+  meta.know("token_embd.weight");
   config.vocabulary = static_cast<uint32_t>(table->rows());
 }
 
+void read_pooling(Metadata& meta, Config& config) {
+  const uint32_t type = meta.u32_or("pooling_type", 0);
+  if (type > 3) meta.problem(ErrorKind::Unsupported, fmt::format("pooling type {} is unknown to gull", type));
+  config.embedding = type != 0;
+}
+
 std::vector<float> read_floats(Metadata& meta, std::string_view name) {
+  meta.know(name);
   const gguf::TensorInfo* info = meta.file().tensor(name);
   if (!info) return {};
   if (info->elements() > (1u << 20)) return meta.problem(ErrorKind::BadFile, fmt::format("'{}' is too large", name)), std::vector<float>{};
@@ -74,31 +142,53 @@ RopeSpec read_rope(Metadata& meta, uint32_t head_dim, float default_base) {
   rope.base = meta.f32_or("rope.freq_base", default_base);
   rope.dims = meta.u32_or("rope.dimension_count", head_dim, 1, head_dim);
   if (rope.dims % 2) meta.problem(ErrorKind::BadFile, "rope.dimension_count is odd");
-  const std::string type = meta.string_or("rope.scaling.type", "none");
-  const float factor = meta.f32_or("rope.scaling.factor", meta.f32_or("rope.scale_linear", 1.0f));
-  if (type == "none" || type == "linear") {
-    if ((type == "linear" || meta.has("rope.scale_linear")) && factor > 0) rope.scale = factor;
-  } else if (type == "yarn") {
-    rope.yarn = true;
+  rope.original_context = meta.u32_or("rope.scaling.original_context_length", meta.u32_or("context_length", 4096, 1, 1u << 28), 1, 1u << 28);
+  rope.attention_factor = meta.f32_or("rope.scaling.attn_factor", 1.0f);
+  const std::string type = meta.string_or("rope.scaling.type", "linear");
+  const float factor = meta.f32_or("rope.scaling.factor", meta.f32_or("rope.scale_linear", 0.0f));
+  if (factor < 0) meta.problem(ErrorKind::BadFile, "rope.scaling.factor is negative");
+  if (type == "linear" || type == "yarn") {
     rope.scale = factor > 0 ? factor : 1.0f;
-    rope.original_context = meta.u32_or("rope.scaling.original_context_length", meta.u32_or("context_length", 4096));
-    rope.attention_factor = meta.f32_or("rope.scaling.attn_factor", 1.0f);
+  } else if (type != "none" && type != "longrope") {
+    meta.problem(ErrorKind::Unsupported, fmt::format("rope scaling '{}' is unknown to gull", type));
+  }
+  if (type == "yarn") {
+    rope.yarn_mix = meta.f32_or("rope.scaling.yarn_ext_factor", 1.0f);
     rope.yarn_beta_fast = meta.f32_or("rope.scaling.yarn_beta_fast", 32.0f);
     rope.yarn_beta_slow = meta.f32_or("rope.scaling.yarn_beta_slow", 1.0f);
-  } else if (type == "longrope") {
-    rope.attention_factor = meta.f32_or("rope.scaling.attn_factor", 1.0f);
-    rope.original_context = meta.u32_or("rope.scaling.original_context_length", 0);
-  } else {
-    meta.problem(ErrorKind::Unsupported, fmt::format("rope scaling '{}' is unknown to gull", type));
+    // The magnitude of YaRN's section 3.4, unless the model was trained with another.
+    const float magnitude = rope.scale > 1 ? 1.0f + 0.1f * std::log(rope.scale) : 1.0f;
+    if (rope.yarn_mix != 0) rope.attention_factor *= meta.f32_or("rope.scaling.yarn_attn_factor", magnitude);
   }
   return rope;
 }
 
-void expect_shape(Metadata& meta, std::string_view tensor, uint64_t k, uint64_t rows) {
+void read_rope_factors(Metadata& meta, RopeSpec& rope) {
+  rope.factors = read_floats(meta, "rope_freqs.weight");
+  if (rope.factors.empty()) {
+    rope.factors = read_floats(meta, "rope_factors_short.weight");
+    rope.long_factors = read_floats(meta, "rope_factors_long.weight");
+  }
+  for (const auto* factors : {&rope.factors, &rope.long_factors}) {
+    if (!factors->empty() && factors->size() != rope.dims / 2)
+      meta.problem(ErrorKind::BadFile, fmt::format("{} rotary factors for {} pairs", factors->size(), rope.dims / 2));
+    for (float f : *factors)
+      if (!(f > 0)) meta.problem(ErrorKind::BadFile, "a rotary factor is not above 0");
+  }
+}
+
+bool allow_shape(Metadata& meta, std::string_view tensor, uint64_t k, uint64_t rows, uint64_t matrices) {
+  meta.know(tensor);
   const gguf::TensorInfo* info = meta.file().tensor(tensor);
-  if (!info) return meta.problem(ErrorKind::BadFile, fmt::format("tensor '{}' is missing", tensor));
-  if (info->dims[0] != k || info->rows() != rows)
-    meta.problem(ErrorKind::BadFile, fmt::format("tensor '{}' is {}×{}, the metadata asks for {}×{}", tensor, info->rows(), info->dims[0], rows, k));
+  if (!info) return false;
+  if (info->dims[0] != k || info->dims[1] != rows || info->dims[2] != matrices || info->dims[3] != 1)
+    meta.problem(ErrorKind::BadFile, fmt::format("tensor '{}' is {}×{}×{}, the metadata asks for {}×{}×{}", tensor, info->dims[2] * info->dims[3],
+                                                 info->dims[1], info->dims[0], matrices, rows, k));
+  return true;
+}
+
+void expect_shape(Metadata& meta, std::string_view tensor, uint64_t k, uint64_t rows, uint64_t matrices) {
+  if (!allow_shape(meta, tensor, k, rows, matrices)) meta.problem(ErrorKind::BadFile, fmt::format("tensor '{}' is missing", tensor));
 }
 
 }  // namespace gull::model
