@@ -9,7 +9,7 @@ foreach(_library fmt nlohmann)
 endforeach()
 add_library(fmt::fmt INTERFACE IMPORTED GLOBAL)
 set_target_properties(fmt::fmt PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${_headers}
-                      INTERFACE_COMPILE_DEFINITIONS "FMT_HEADER_ONLY=1;FMT_EXCEPTIONS=0")
+                      INTERFACE_COMPILE_DEFINITIONS "FMT_HEADER_ONLY=1;FMT_EXCEPTIONS=0;FMT_STATIC_THOUSANDS_SEPARATOR=','")
 add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED GLOBAL)
 set_target_properties(nlohmann_json::nlohmann_json PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${_headers}
                       INTERFACE_COMPILE_DEFINITIONS "JSON_NOEXCEPTION=1")
