@@ -44,6 +44,7 @@ struct Config {
   std::vector<RopeSpec> ropes;        ///< the kinds of rotation that layers refer to by index
   std::vector<StateSpec> states;
   bool embedding = false;             ///< gives vectors, not logits
+  bool bidirectional = false;         ///< tokens see later ones: a text must go through in one batch
   bool recurrent = false;             ///< has states: cannot go back to an earlier position
 };
 

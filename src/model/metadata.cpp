@@ -118,6 +118,14 @@ void read_common(Metadata& meta, Config& config) {
   config.vocabulary = static_cast<uint32_t>(table->rows());
 }
 
+std::vector<bool> read_windowed_layers(Metadata& meta, uint32_t layers, uint32_t pattern) {
+  const std::vector<uint32_t> values = meta.per_layer("attention.sliding_window_pattern", layers, pattern);
+  const bool flags = meta.file().get_array(meta.arch() + ".attention.sliding_window_pattern") != nullptr;
+  std::vector<bool> out(layers);
+  for (uint32_t l = 0; l < layers; ++l) out[l] = flags ? values[l] != 0 : values[l] == 0 || (l + 1) % values[l] != 0;
+  return out;
+}
+
 void read_pooling(Metadata& meta, Config& config) {
   const uint32_t type = meta.u32_or("pooling_type", 0);
   if (type > 3) meta.problem(ErrorKind::Unsupported, fmt::format("pooling type {} is unknown to gull", type));

@@ -56,6 +56,8 @@ class Metadata {
 
 /// Reads what all families share: layers, hidden, vocabulary, context.
 void read_common(Metadata& meta, Config& config);
+/// Which layers have a sliding window: an array of flags, or a number n (else `pattern`) of which the last layer has none.
+std::vector<bool> read_windowed_layers(Metadata& meta, uint32_t layers, uint32_t pattern);
 /// Reads pooling_type: a model that names one gives vectors.
 void read_pooling(Metadata& meta, Config& config);
 /// Reads rope.* (base, dimension count, scaling) into a RopeSpec; `head_dim` is the default for the rotated dimensions.
