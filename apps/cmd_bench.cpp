@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 struct BenchArguments {
   ModelArguments model;
   uint32_t prompt = 512, generate = 128, repetitions = 3;
-  bool json = false;
+  bool json = false, profile = false;
 };
 
 /// Tokens a second of each repetition.
@@ -88,6 +88,23 @@ Result<BenchResult> measure_all(Session& session, const BenchArguments& argument
   return result;
 }
 
+/// Where the time of one step goes: a prompt of `tokens` (1: one token after a context of `context`).
+Result<void> print_profile(Session& session, uint32_t context, uint32_t tokens, uint32_t vocabulary) {
+  session.reset();
+  if (tokens == 1 && context > 1)
+    if (auto ok = session.logits(random_ids(context, vocabulary)); !ok) return fail(ok.error());
+  if (auto warm = session.profile(tokens); !warm) return fail(warm.error());
+  auto kernels = session.profile(tokens);
+  if (!kernels) return fail(kernels.error());
+  double total = 0;
+  for (const KernelTime& k : *kernels) total += k.seconds;
+  write_output(fmt::format("\n{}: {:.0f} us in the kernels, each timed by itself\n", tokens == 1 ? fmt::format("one token after {}", context) : fmt::format("{} tokens", tokens), total * 1e6));
+  for (const KernelTime& k : *kernels)
+    write_output(fmt::format("{:>9.1f} us {:>5.1f} % {:>5} x {:>8.2f} us {:>8.0f} GB/s  {}\n", k.seconds * 1e6, 100 * k.seconds / total, k.dispatches,
+                             k.seconds * 1e6 / k.dispatches, static_cast<double>(k.bytes) / std::max(k.seconds, 1e-9) * 1e-9, k.label));
+  return {};
+}
+
 int bench(BenchArguments arguments) {
   if (arguments.repetitions == 0 || arguments.prompt + arguments.generate == 0)
     return usage_error("bench", "nothing to measure: -p or -n, and --reps, must be above 0");
@@ -120,6 +137,11 @@ int bench(BenchArguments arguments) {
   if (arguments.generate) line("generate", arguments.generate, result->generate);
   write_output(fmt::format("GPU memory: {} of weights, {} of keys and values, {} at most in all\n", human_bytes(stats.memory.weights),
                            human_bytes(stats.memory.kv), human_bytes(stats.memory.peak)));
+  if (arguments.profile) {
+    const uint32_t vocabulary = (*model)->vocabulary();
+    for (const auto [context, tokens] : {std::pair{std::max(arguments.generate / 2, 1u), 1u}, std::pair{0u, std::max(arguments.prompt, 2u)}})
+      if (auto ok = print_profile(**session, context, tokens, vocabulary); !ok) return report(ok.error());
+  }
   return kSuccess;
 }
 
@@ -132,6 +154,7 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("-p", arguments->prompt, "Prompt tokens; 0: do not measure")->capture_default_str();
   command->add_option("-n", arguments->generate, "Generated tokens; 0: do not measure")->capture_default_str();
   command->add_option("--reps", arguments->repetitions, "Repetitions, after one that does not count")->capture_default_str();
+  command->add_flag("--profile", arguments->profile, "Also print the GPU time, the bytes of weights and their rate for each kernel");
   command->add_flag("--json", arguments->json, "As JSON");
   command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
 }

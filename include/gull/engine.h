@@ -115,6 +115,14 @@ struct Stats {
   MemoryUse memory;
 };
 
+/// GPU time of the dispatches of one kind in one step, by timestamp queries.
+struct KernelTime {
+  std::string label;                ///< kernel and shape
+  uint32_t dispatches = 0;
+  double seconds = 0;
+  uint64_t bytes = 0;               ///< of weights read
+};
+
 class Session;
 
 /// A loaded model: weights on the GPU, tokenizer, chat template. Shared by its sessions. Thread-safe.
@@ -168,6 +176,10 @@ class Session {
   Result<std::vector<float>> logits(std::span<const int32_t> ids, bool all = false);
   /// Embedding models: token vectors [ids.size(), width] after the final norm, or pooled as the metadata says [1, width].
   Result<std::vector<float>> embed(std::span<const int32_t> ids, bool pooled = true, bool normalize = true);
+
+  /// Times one step, kernel by kernel: `tokens` more ids through the layers (1: decode). Dispatches are timed one by one, so
+  /// their sum is more than the step takes when they overlap. Errors: a device without timestamp queries.
+  Result<std::vector<KernelTime>> profile(uint32_t tokens);
 
   uint32_t position() const;        ///< tokens in the cache
   void reset();                     ///< forgets everything; memory is kept

@@ -59,6 +59,20 @@ Result<void> Plan::run(gpu::Commands& commands, const Vars& vars) {
   return {};
 }
 
+std::vector<Plan::StepCost> Plan::costs() const {
+  std::vector<StepCost> out;
+  for (const Step& step : steps_) {
+    StepCost cost{step.desc.pipeline->label(), 0};
+    for (const Operand& operand : step.desc.operands)
+      if (operand.resident) {
+        const gpu::Binding binding = operand.resident->binding();
+        if (binding.buffer) cost.bytes += binding.size ? binding.size : binding.buffer->size() - binding.offset;
+      }
+    out.push_back(std::move(cost));
+  }
+  return out;
+}
+
 size_t Plan::drop_bind_groups(uint64_t buffer_id) {
   size_t dropped = 0;
   for (size_t segment = 0; segment < segments(); ++segment)

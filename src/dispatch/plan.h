@@ -75,6 +75,10 @@ class Plan {
   void replay(gpu::Commands& commands, const Vars& vars, size_t first_segment, size_t last_segment) const;
   Result<void> run(gpu::Commands& commands, const Vars& vars);   ///< prepare and replay everything
 
+  /// What a step is called, and the bytes of its residents (the weights that it reads), for profiles.
+  struct StepCost { std::string label; uint64_t bytes = 0; };
+  std::vector<StepCost> costs() const;
+
   /// Drops each bind group that names the buffer; returns how many.
   size_t drop_bind_groups(uint64_t buffer_id);
 

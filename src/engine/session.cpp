@@ -83,23 +83,67 @@ std::vector<float> pool(const std::vector<float>& rows, uint32_t n, uint32_t wid
 
 }  // namespace
 
+Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
+  Impl& s = *impl_;
+  Model::Impl& model = s.m();
+  const auto position = static_cast<uint32_t>(s.tokens.size());
+  tokens = std::clamp(tokens, 1u, std::min(model.chunk, model.context - position));
+  const std::vector<int32_t> ids(tokens, 0);
+  if (auto ok = s.write_state(position, tokens); !ok) return fail(ok.error());
+  if (auto ok = model.device->write(*s.ids, 0, std::span<const int32_t>(ids)); !ok) return fail(ok.error());
+  auto recorded = s.plan(tokens == 1 ? PlanKind::Decode : PlanKind::Prefill);
+  if (!recorded) return fail(recorded.error());
+  dispatch::Plan& plan = *(*recorded)->plan;
+  for (size_t i = 0; i < plan.segments(); ++i)
+    if (auto ok = model.weights->ensure(plan.residents(i)); !ok) return fail(ok.error());
+  if (auto ok = plan.prepare(0, plan.segments()); !ok) return fail(ok.error());
+  auto profiler = gpu::Profiler::create(*model.device, static_cast<uint32_t>(plan.steps()));
+  if (!profiler) return fail(profiler.error());
+  auto commands = model.device->begin();
+  if (!commands) return fail(commands.error());
+  (*profiler)->attach(*commands);
+  plan.replay(*commands, {1, tokens, kernels::attention_splits(position + tokens)}, 0, plan.segments());
+  (*profiler)->resolve(*commands);
+  if (auto ok = model.device->submit(std::move(*commands)); !ok) return fail(ok.error());
+  auto times = (*profiler)->collect();
+  if (!times) return fail(times.error());
+  s.poisoned = true;   // the cache now holds a token that nobody asked for
+  const auto costs = plan.costs();
+  std::vector<KernelTime> out;
+  for (size_t i = 0; i < times->size() && i < costs.size(); ++i) {
+    auto it = std::find_if(out.begin(), out.end(), [&](const KernelTime& k) { return k.label == (*times)[i].label; });
+    if (it == out.end()) it = out.insert(out.end(), KernelTime{(*times)[i].label, 0, 0, 0});
+    ++it->dispatches;
+    it->seconds += static_cast<double>((*times)[i].nanoseconds) * 1e-9;
+    it->bytes += costs[i].bytes;
+  }
+  std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
+  return out;
+}
+
 Result<std::vector<float>> Session::embed(std::span<const int32_t> ids, bool pooled, bool normalize) {
   Impl& s = *impl_;
   const model::Config& config = s.m().family->config();
   if (!config.embedding) return fail(ErrorKind::Unsupported, "this model generates text; it is no embedding model");
   if (ids.empty()) return fail(ErrorKind::InvalidArgument, "nothing to embed: the text is empty");
-  if (ids.size() > s.m().chunk)
-    return fail_f(ErrorKind::InvalidArgument, "{} tokens are more than the {} that one embedding can take", ids.size(), s.m().chunk);
+  if (config.bidirectional && ids.size() > s.m().chunk)
+    return fail_f(ErrorKind::InvalidArgument, "{} tokens are more than the {} that one embedding can take: raise --ctx", ids.size(), s.m().chunk);
   reset();
   const auto n = static_cast<uint32_t>(ids.size());
-  if (auto ok = s.feed(ids, false, nullptr); !ok) return fail(ok.error());
-  if (auto ok = s.run({PlanKind::EmbedAll}, n, n); !ok) return fail(ok.error());
   const uint32_t stride = (config.hidden + 31) & ~31u;
   auto buffer = s.arena->rows("embeddings", config.hidden);
   if (!buffer) return fail(buffer.error());
-  std::vector<float> raw(size_t{stride} * n), rows(size_t{config.hidden} * n);
-  if (auto ok = s.m().device->read(*buffer->buffer, 0, std::span<float>(raw)); !ok) return fail(ok.error());
-  for (uint32_t t = 0; t < n; ++t) std::copy_n(raw.data() + size_t{t} * stride, config.hidden, rows.data() + size_t{t} * config.hidden);
+  std::vector<float> raw(size_t{stride} * std::min(n, s.m().chunk)), rows(size_t{config.hidden} * n);
+  for (uint32_t at = 0; at < n;) {
+    const uint32_t count = std::min(n - at, s.m().chunk);
+    if (auto ok = s.feed(ids.subspan(at, count), false, nullptr); !ok) return fail(ok.error());
+    if (auto ok = s.write_state(at, count); !ok) return fail(ok.error());
+    if (auto ok = s.run({PlanKind::EmbedAll}, count, at + count); !ok) return fail(ok.error());
+    if (auto ok = s.m().device->read(*buffer->buffer, 0, std::span<float>(raw.data(), size_t{stride} * count)); !ok) return fail(ok.error());
+    for (uint32_t t = 0; t < count; ++t)
+      std::copy_n(raw.data() + size_t{t} * stride, config.hidden, rows.data() + size_t{at + t} * config.hidden);
+    at += count;
+  }
   if (pooled) {
     const auto type = s.m().file->get_uint(config.arch + ".pooling_type").value_or(1);
     if (type > 3) return fail_f(ErrorKind::Unsupported, "pooling type {} is unknown to gull", type);

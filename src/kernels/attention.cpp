@@ -1,7 +1,7 @@
 // Attention with an online softmax: any KV length, no matrix of scores. Decode splits the KV length over workgroups.
 #include <algorithm>
-#include <bit>
 
+#include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
 #include "kernels/ops.h"
 #include "kernels/wgsl.h"
@@ -98,8 +98,10 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u
 }
 )";
 
-/// Grid: x = heads, y = tokens. Merges the parts of a split attention. Bindings: parts, y, State, [sinks].
+/// Grid: x = heads. Merges the parts of a split attention; the result is left quantised too where that is wanted.
+/// Bindings: parts, y, [sinks], [Y8].
 constexpr std::string_view kMerge = R"(
+var<workgroup> row: array<vec4<f32>, $D4$>;
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let base = g.x * $MAX$ * $PART4$;
@@ -113,9 +115,32 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
   for (var i = t; i < $D4$; i += 64u) {
     var a = vec4<f32>(0.0);
     for (var s = 0u; s < used; s++) { a += parts[base + s * $PART4$ + 1u + i] * exp(parts[base + s * $PART4$].x - m); }
-    y[($YO$ + g.x * $D$) / 4u + i] = a / l;
+    a = a / l;
+    y[($YO$ + g.x * $D$) / 4u + i] = a;
+    row[i] = a;
   }
+$QUANTISE$
 }
+)";
+
+/// Blocks of 32 (dot8.h), a word a thread.
+constexpr std::string_view kQuantise = R"(  workgroupBarrier();
+  for (var i = t; i < $D4$; i += 64u) {
+    let b = i / 8u;
+    var top = vec4<f32>(0.0);
+    for (var c = 0u; c < 8u; c++) { top = max(top, abs(row[b * 8u + c])); }
+    let peak = max(max(top.x, top.y), max(top.z, top.w));
+    let id = select(0.0, 127.0 / peak, peak > 1e-30);
+    let at = (g.x * $D4$ / 8u + b) * 12u;
+    let q = vec4<u32>(vec4<i32>(round(row[i] * id))) & vec4<u32>(255u);
+    Y8[at + i % 8u] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
+    if (i % 8u < 2u) {
+      var s = vec4<f32>(0.0);
+      for (var c = 0u; c < 4u; c++) { s += round(row[b * 8u + (i % 8u) * 4u + c] * id); }
+      Y8[at + 9u + i % 8u] = bitcast<u32>((s.x + s.y + s.z + s.w) * peak / 127.0);
+    }
+    if (i % 8u == 2u) { Y8[at + 8u] = bitcast<u32>(peak / 127.0); }
+  }
 )";
 
 struct Geometry {
@@ -166,19 +191,21 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
                        {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"SCALE", a.scale}});
 }
 
-std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y) {
+std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, bool quantise) {
   const Geometry geo(kv.head_dim);
   std::string text = "@group(0) @binding(0) var<storage, read> parts: array<vec4<f32>>;\n"
                      "@group(0) @binding(1) var<storage, read_write> y: array<vec4<f32>>;\n";
   if (a.sinks) text += "@group(0) @binding(2) var<storage, read> sinks: array<f32>;\n";
-  return text + expand(kMerge, {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
+  if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", a.sinks ? 3 : 2);
+  const std::string body = expand(kMerge, {{"QUANTISE", quantise ? std::string(kQuantise) : std::string()}});
+  return text + expand(body, {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
                                 {"SINKMAX", a.sinks ? "m = max(m, sinks[g.x]);" : ""}, {"SINKSUM", a.sinks ? "l += exp(sinks[g.x] - m);" : ""}});
 }
 
 }  // namespace
 
 uint32_t attention_splits(uint32_t kv_length) {
-  return std::clamp(std::bit_ceil((kv_length + 127) / 128), 1u, kMaxSplits);
+  return std::clamp((kv_length + 63) / 64, 1u, kMaxSplits);
 }
 
 void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
@@ -197,13 +224,18 @@ void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a
   auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
   if (r.failed()) return;
   operands.push_back(parts), operands.push_back(r.state);
-  r.step(key, [&] { return gpu::PipelineDesc{"attention_part", source(q, kv, a, y, true), kinds(letters)}; }, std::move(operands), {a.heads},
+  r.step(key, [&] { return gpu::PipelineDesc{"attention part", source(q, kv, a, y, true), kinds(letters)}; }, std::move(operands), {a.heads},
          {}, {1, dispatch::Var::Splits, 1});
   std::vector<dispatch::Operand> merge{parts, y.buffer};
   std::string merge_letters = "rw";
   if (a.sinks) merge.push_back(vector_operand(a.sinks)), merge_letters += 'r';
-  const std::string merge_key = fmt::format("attention_merge:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks));
-  r.step(merge_key, [&] { return gpu::PipelineDesc{"attention_merge", merge_source(kv, a, y), kinds(merge_letters)}; }, std::move(merge), {a.heads});
+  gpu::BufferRef y8;
+  if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0)
+    y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{a.heads} * kv.head_dim / 32 * kBlock8Bytes));
+  if (y8) merge.push_back(y8), merge_letters += 'w';
+  const std::string merge_key = fmt::format("attention_merge:{}:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks), bool(y8));
+  r.step(merge_key, [&] { return gpu::PipelineDesc{"attention merge", merge_source(kv, a, y, bool(y8)), kinds(merge_letters)}; }, std::move(merge), {a.heads});
+  if (y8 && !r.failed()) r.twins[y.buffer->id()] = y8;
 }
 
 }  // namespace gull::kernels

@@ -94,7 +94,7 @@ void matmul_tile(Recorder& r, const Rows& x, const Projection& p, const std::sha
                                       p.weight->k, tile->rows, x.stride, x.offset, p.y.stride, p.y.offset + tile->first_row, add,
                                       p.bias ? tile->first_row + 1 : 0);
   const auto describe = [&] {
-    return gpu::PipelineDesc{"matmul", *decode + source(x, p, *tile, add, s), kinds(p.bias ? "rrwur" : "rrwu")};
+    return gpu::PipelineDesc{fmt::format("matmul {} {} -> {}", gguf::type_traits(p.weight->type)->name, p.weight->k, tile->rows), *decode + source(x, p, *tile, add, s), kinds(p.bias ? "rrwur" : "rrwu")};
   };
   std::vector<dispatch::Operand> operands{x.buffer, tile, p.y.buffer, r.state};
   if (p.bias) operands.push_back(vector_operand(p.bias));

@@ -42,6 +42,13 @@ class Writer {
     return key;
   }
 
+  /// For profiles.
+  std::string label() const {
+    uint64_t rows = 0;
+    for (const Segment& s : segments_) rows += s.tile->rows;
+    return fmt::format("matvec {} {} -> {}{}", gguf::type_traits(segments_[0].tensor->type)->name, k_, rows, m_.gated ? " gated" : "");
+  }
+
   Result<std::string> source() const {
     std::string text = declarations();
     for (size_t i = 0; i < segments_.size(); ++i) {
@@ -186,13 +193,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
 
 void emit(Recorder& r, const Writer& writer, const gpu::BufferRef& y) {
   if (r.failed()) return;
-  std::string failure;
   auto text = writer.source();
   if (!text) return r.fail_with(text.error());
   const uint32_t count = writer.total_workgroups();
   const uint32_t wide = std::min<uint32_t>(count, 32768);
   const uint32_t high = (count + wide - 1) / wide;
-  r.step(writer.key(), [&] { return gpu::PipelineDesc{"matvec", *text, kinds(writer.letters())}; }, writer.operands(y), {wide}, {high});
+  r.step(writer.key(), [&] { return gpu::PipelineDesc{writer.label(), *text, kinds(writer.letters())}; }, writer.operands(y), {wide}, {high});
 }
 
 }  // namespace

@@ -61,6 +61,13 @@ class Writer8 {
     return key;
   }
 
+  /// For profiles: "matvec8 q4_k 4096 -> 6144".
+  std::string label() const {
+    uint64_t rows = 0;
+    for (const Segment8& s : segments_) rows += s.tile->rows;
+    return fmt::format("matvec8 {} {} -> {}{}", gguf::type_traits(segments_[0].tensor->type)->name, k_, rows, m_.rope ? " rope" : m_.base.gated ? " gated" : "");
+  }
+
   std::string letters() const {
     std::string letters = m_.x8 ? "r" : m_.base.norm ? "rr" : "r";
     letters += std::string(segments_.size(), 'r') + 'w';
@@ -345,7 +352,7 @@ void matvec8(Recorder& r, const Matvec8& m) {
   r.step(writer.key(), [&] {
     // The helper goes after `enable` lines and before everything else.
     const size_t at = text->find("@group");
-    return gpu::PipelineDesc{"matvec8", text->substr(0, at) + std::string(kPack) + text->substr(at), kinds(writer.letters())};
+    return gpu::PipelineDesc{writer.label(), text->substr(0, at) + std::string(kPack) + text->substr(at), kinds(writer.letters())};
   }, writer.operands(r.state), {wide}, {(count + wide - 1) / wide});
 }
 
