@@ -7,6 +7,7 @@
 namespace gull::dispatch {
 
 void Plan::add(StepDesc step) {
+  if (segment_starts_.back() != steps_.size() && steps_.back().desc.select.ids != step.select.ids) begin_segment();
   auto& residents = segment_residents_.back();
   for (const Operand& operand : step.operands)
     if (operand.resident && std::find(residents.begin(), residents.end(), operand.resident) == residents.end())
@@ -25,32 +26,38 @@ void Plan::begin_segment() {
 Result<void> Plan::prepare(size_t first, size_t last) {
   for (size_t segment = first; segment < last; ++segment) {
     if (segment_ready_[segment]) continue;
-    for (size_t i = segment_starts_[segment]; i < segment_end(segment); ++i) {
-      Step& step = steps_[i];
-      if (step.group) continue;
-      std::vector<gpu::Binding> bindings;
-      step.resident_ids.clear();
-      for (const Operand& operand : step.desc.operands) {
-        bindings.push_back(operand.resident ? operand.resident->binding() : operand.fixed);
-        if (!bindings.back().buffer)
-          return fail_f(ErrorKind::Internal, "{}: a tensor that it reads is not on the GPU", step.desc.pipeline->label());
-        if (operand.resident) step.resident_ids.push_back(bindings.back().buffer->id());
-      }
-      auto group = device_->create_bind_group(*step.desc.pipeline, bindings);
-      if (!group) return fail(group.error());
-      step.group = std::move(*group);
-    }
+    for (size_t i = segment_begin(segment); i < segment_end(segment); ++i)
+      if (auto ok = prepare_step(i); !ok) return ok;
     segment_ready_[segment] = 1;
   }
   return {};
 }
 
+Result<void> Plan::prepare_step(size_t i) {
+  Step& step = steps_[i];
+  if (step.group) return {};
+  std::vector<gpu::Binding> bindings;
+  step.resident_ids.clear();
+  for (const Operand& operand : step.desc.operands) {
+    bindings.push_back(operand.resident ? operand.resident->binding() : operand.fixed);
+    if (!bindings.back().buffer)
+      return fail_f(ErrorKind::Internal, "{}: a tensor that it reads is not on the GPU", step.desc.pipeline->label());
+    if (operand.resident) step.resident_ids.push_back(bindings.back().buffer->id());
+  }
+  auto group = device_->create_bind_group(*step.desc.pipeline, bindings);
+  if (!group) return fail(group.error());
+  step.group = std::move(*group);
+  return {};
+}
+
 void Plan::replay(gpu::Commands& commands, const Vars& vars, size_t first, size_t last) const {
   const size_t end = last == 0 ? 0 : segment_end(last - 1);
-  for (size_t i = segment_starts_[first]; i < end; ++i) {
-    const Step& step = steps_[i];
-    commands.dispatch(*step.desc.pipeline, *step.group, {step.desc.x.at(vars), step.desc.y.at(vars), step.desc.z.at(vars)});
-  }
+  for (size_t i = segment_starts_[first]; i < end; ++i) replay_step(commands, vars, i);
+}
+
+void Plan::replay_step(gpu::Commands& commands, const Vars& vars, size_t i) const {
+  const Step& step = steps_[i];
+  commands.dispatch(*step.desc.pipeline, *step.group, {step.desc.x.at(vars), step.desc.y.at(vars), step.desc.z.at(vars)});
 }
 
 Result<void> Plan::run(gpu::Commands& commands, const Vars& vars) {

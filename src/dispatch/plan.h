@@ -50,10 +50,19 @@ struct Count {
   }
 };
 
+/// Which part of its weights a step reads, where that follows from ids that an earlier step or the host left on the GPU:
+/// the step may be left out when none of them lies in [first, first + count). Rows of an embedding, experts of a mixture.
+struct Select {
+  gpu::BufferRef ids;              ///< u32 [tokens, per_token]; null: the step always runs
+  uint32_t per_token = 1;
+  uint32_t first = 0, count = 0;
+};
+
 struct StepDesc {
   gpu::PipelineRef pipeline;
   std::vector<Operand> operands;   ///< binding 0…
   Count x, y, z;
+  Select select;                   ///< looked at only under a budget of weights
 };
 
 /// Not thread-safe: belongs to one session.
@@ -61,6 +70,7 @@ class Plan {
  public:
   explicit Plan(std::shared_ptr<gpu::Device> device) : device_(std::move(device)) {}
 
+  /// A step whose ids for selection are others than those of the step before begins a segment by itself.
   void add(StepDesc step);
   /// Steps added from here on belong to a new segment (a layer, say). The first segment starts by itself.
   void begin_segment();
@@ -79,6 +89,15 @@ class Plan {
   struct StepCost { std::string label; uint64_t bytes = 0; };
   std::vector<StepCost> costs() const;
 
+  /// Step by step, where a segment has to be run in parts: as `prepare` and `replay`.
+  size_t segment_begin(size_t segment) const { return segment_starts_[segment]; }
+  size_t segment_end(size_t segment) const {
+    return segment + 1 < segment_starts_.size() ? segment_starts_[segment + 1] : steps_.size();
+  }
+  const StepDesc& step(size_t i) const { return steps_[i].desc; }
+  Result<void> prepare_step(size_t i);
+  void replay_step(gpu::Commands& commands, const Vars& vars, size_t i) const;
+
   /// Drops each bind group that names the buffer; returns how many.
   size_t drop_bind_groups(uint64_t buffer_id);
 
@@ -88,9 +107,6 @@ class Plan {
     gpu::BindGroupRef group;
     std::vector<uint64_t> resident_ids;   ///< buffers of the residents that the group was made with
   };
-  size_t segment_end(size_t segment) const {
-    return segment + 1 < segment_starts_.size() ? segment_starts_[segment + 1] : steps_.size();
-  }
   std::shared_ptr<gpu::Device> device_;
   std::vector<Step> steps_;
   std::vector<size_t> segment_starts_{0};
