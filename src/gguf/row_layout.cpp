@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "gguf/iq_tables.h"
 
 namespace gull::gguf {
 namespace {
@@ -106,6 +107,7 @@ Result<RowLayout> row_layout(Type type, uint64_t k) {
   if (k / traits->block > (UINT32_MAX - 256) / traits->bytes)
     return fail_f(ErrorKind::Unsupported, "a row of {} weights of type {} is longer than 4 GiB", k, traits->name);
   RowLayout layout{.type = type, .k = k, .blocks = static_cast<uint32_t>(k / traits->block)};
+  layout.table_bytes = static_cast<uint32_t>(iq_grid(type).size() * 2);
   for (const Piece& piece : pieces) {
     layout.plane_block_bytes[piece.plane] += piece.bytes;
     layout.n_planes = piece.plane + 1u;
@@ -144,6 +146,14 @@ void relay_rows(const RowLayout& layout, std::span<const std::byte> rows, std::s
     }
     std::memset(to + in_row, 0, layout.row_bytes - in_row);
   }
+}
+
+std::vector<std::byte> row_table(Type type) {
+  const std::span<const uint16_t> grid = iq_grid(type);
+  std::vector<std::byte> out;
+  out.reserve(grid.size() * 2);
+  for (const uint16_t entry : grid) out.push_back(static_cast<std::byte>(entry & 0xFF)), out.push_back(static_cast<std::byte>(entry >> 8));
+  return out;
 }
 
 }  // namespace gull::gguf

@@ -27,10 +27,15 @@
 // | IQ2_S               | qs and signs 64, qh and scales 16, d 2                                                 |
 // | IQ3_XXS             | qs and the words of scales and signs 96, d 2                                           |
 // | IQ3_S               | qs 64, signs 32, qh 8 followed by scales 4 (12 in all), d 2                            |
+//
+// The IQ1, IQ2 and IQ3 types need their code book (iq_tables.h): it follows the last row of a buffer, so that a kernel
+// finds it at the buffer's end without a binding of its own. (As a constant in the shader it takes Mesa's lavapipe 40
+// seconds to compile 2048 entries.)
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "gull/gguf.h"
 
@@ -45,6 +50,7 @@ struct RowLayout {
   uint32_t plane_offset[4] = {};        ///< where each plane starts in the row
   uint32_t n_planes = 0;                ///< 0 for the plain types
   uint32_t plane_block_bytes[4] = {};   ///< bytes of one block in each plane
+  uint32_t table_bytes = 0;             ///< of the code book after the last row of a buffer: a multiple of 16
 };
 
 /// The layout of rows of k weights. Errors: k is 0 or no multiple of the type's block; a row of 4 GiB or more; a type
@@ -57,5 +63,8 @@ uint64_t file_row_bytes(const RowLayout& layout);
 /// Re-lays whole rows: `rows` holds n × file_row_bytes bytes, `out` n × row_bytes. Spans of other lengths change nothing
 /// (they are a programming error, and assert in debug builds).
 void relay_rows(const RowLayout& layout, std::span<const std::byte> rows, std::span<std::byte> out);
+
+/// The code book that ends a buffer of rows of this type: 16-bit entries, little-endian. Empty where table_bytes is 0.
+std::vector<std::byte> row_table(Type type);
 
 }  // namespace gull::gguf

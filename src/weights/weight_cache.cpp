@@ -48,18 +48,19 @@ Result<TensorRef> WeightCache::tensor_opt(std::string_view name) {
   tensor->layout = *layout;
   const uint64_t row_bytes = layout->row_bytes;
   if (row_bytes == 0 || tensor->rows == 0) return fail_f(ErrorKind::BadFile, "{}: tensor '{}' is empty", file_->name(), name);
-  if (row_bytes > options_.max_tile)
+  const uint64_t most = options_.max_tile - std::min<uint64_t>(options_.max_tile, layout->table_bytes);
+  if (row_bytes > most)
     return fail_f(ErrorKind::Unsupported, "{}: one row of '{}' is {}, this device binds at most {}", file_->name(), name,
-                  human_bytes(row_bytes), human_bytes(options_.max_tile));
+                  human_bytes(row_bytes), human_bytes(most));
   // A 3-D tensor is cut between its matrices, so that each of them lies in one tile.
-  const uint64_t unit = tensor->matrices > 1 && tensor->rows_per_matrix() * row_bytes <= options_.max_tile ? tensor->rows_per_matrix() : 1;
-  const uint64_t step = std::max<uint64_t>(tile_rows(row_bytes * unit, options_.max_tile, tensor->rows / unit), 1) * unit;
+  const uint64_t unit = tensor->matrices > 1 && tensor->rows_per_matrix() * row_bytes <= most ? tensor->rows_per_matrix() : 1;
+  const uint64_t step = std::max<uint64_t>(tile_rows(row_bytes * unit, most, tensor->rows / unit), 1) * unit;
   for (uint64_t first = 0; first < tensor->rows; first += step) {
     auto tile = std::make_shared<Tile>();
     tile->tensor = tensor.get();
     tile->first_row = first;
     tile->rows = std::min(step, tensor->rows - first);
-    tile->bytes = tile->rows * row_bytes;
+    tile->bytes = tile->rows * row_bytes + layout->table_bytes;
     tensor->tiles.push_back(std::move(tile));
   }
   TensorRef shared = std::move(tensor);
@@ -113,6 +114,10 @@ Result<void> WeightCache::upload(Tile& tile) {
       if (auto ok = device_->wait_idle(); !ok) return ok;
       unflushed_ = 0;
     }
+  }
+  if (tensor.layout.table_bytes) {
+    const std::vector<std::byte> table = gguf::row_table(tensor.type);
+    if (auto ok = device_->write(**buffer, tile.rows * row_bytes, std::span<const std::byte>(table)); !ok) return ok;
   }
   ++counters_.uploads;
   counters_.upload_bytes += tile.bytes;

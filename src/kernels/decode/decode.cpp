@@ -1,10 +1,16 @@
 #include "kernels/decode/decode.h"
 
 #include "base/log.h"
+#include "kernels/decode/code_book.h"
+#include "kernels/decode/iq1.h"
+#include "kernels/decode/iq2.h"
+#include "kernels/decode/iq3.h"
 #include "kernels/decode/iq4.h"
+#include "kernels/decode/mxfp4.h"
 #include "kernels/decode/plain.h"
 #include "kernels/decode/q_k.h"
 #include "kernels/decode/q_simple.h"
+#include "kernels/decode/ternary.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -43,6 +49,16 @@ Source source(Type type) {
     case Type::Q6_K: return {"", decode::kQ6_K};
     case Type::IQ4_NL: return {decode::kIq4Values, decode::kIQ4_NL};
     case Type::IQ4_XS: return {decode::kIq4Values, decode::kIQ4_XS};
+    case Type::MXFP4: return {"", decode::kMXFP4};
+    case Type::TQ1_0: return {"", decode::kTQ1_0};
+    case Type::TQ2_0: return {"", decode::kTQ2_0};
+    case Type::IQ1_S: return {decode::kIq1Entry, decode::kIQ1_S};
+    case Type::IQ1_M: return {decode::kIq1Entry, decode::kIQ1_M};
+    case Type::IQ2_XXS: return {decode::kIq2Entry, decode::kIQ2_XXS};
+    case Type::IQ2_XS: return {decode::kIq2Entry, decode::kIQ2_XS};
+    case Type::IQ2_S: return {decode::kIq2Entry, decode::kIQ2_S};
+    case Type::IQ3_XXS: return {"", decode::kIQ3_XXS};
+    case Type::IQ3_S: return {"", decode::kIQ3_S};
     default: return {};
   }
 }
@@ -56,8 +72,9 @@ Result<std::string> decoder(const gguf::RowLayout& layout, std::string_view suff
   const auto* traits = gguf::type_traits(layout.type);
   if (!text.own) return fail_f(ErrorKind::Unsupported, "no kernel reads tensors of type {}", traits ? traits->name : "unknown");
   const std::string s(suffix);
-  return expand(std::string(kReaders) + text.shared + text.own,
-                {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
+  return expand(std::string(kReaders) + (layout.table_bytes ? decode::kCodeBook : "") + text.shared + text.own,
+                {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]},
+                 {"TABLE", layout.table_bytes / 16}});
 }
 
 }  // namespace gull::kernels
