@@ -91,7 +91,7 @@ Value get_slice(Run& run, const Value& object, const Value& begin, const Value& 
   const bool is_text = object.is_string();
   const bool sliceable = is_text || (object.is(Kind::Sequence) && object.as_sequence().type != Sequence::Type::View &&
                                      object.as_sequence().type != Sequence::Type::Generator);
-  if (!sliceable) return Value::undefined(fmt::format("{} cannot be sliced", describe(object)));
+  if (!sliceable) return run.fail_f("'{}' object cannot be sliced", object.type_name());
   for (const Value* part : {&begin, &end, &step})
     if (!part->is_undefined() && !part->is_none() && !part->is_integral()) return run.fail("slice indices must be integers or None");
   if (is_text && !run.scan(object.as_text().size())) return {};

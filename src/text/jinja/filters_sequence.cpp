@@ -99,13 +99,14 @@ Value reverse(Run& run, const Value& v, Args& args) {
   return run.make(std::move(out));
 }
 
-/// Stable sort by keys that are lists of values; errors end it.
-std::vector<Value> sorted(Run& run, const std::vector<Value>& items, const std::vector<std::vector<Value>>& keys, bool descending) {
+/// Stable sort by keys that are lists of values; errors end it. As in Python, values in a list are first tested for
+/// equality, so that equal ones need no order; a `plain` key is only compared.
+std::vector<Value> sorted(Run& run, const std::vector<Value>& items, const std::vector<std::vector<Value>>& keys, bool descending, bool plain) {
   std::vector<size_t> at(items.size());
   for (size_t i = 0; i < at.size(); i++) at[i] = i;
   std::stable_sort(at.begin(), at.end(), [&](size_t a, size_t b) {
     for (size_t k = 0; k < keys[a].size() && !run.failed(); k++) {
-      if (equal(run, keys[a][k], keys[b][k])) continue;
+      if (!plain && equal(run, keys[a][k], keys[b][k])) continue;
       return descending ? less(run, keys[b][k], keys[a][k]) : less(run, keys[a][k], keys[b][k]);
     }
     return false;
@@ -140,7 +141,7 @@ Value sort(Run& run, const Value& v, Args& args) {
       keys.back().push_back(exact ? key : without_case(run, key));
     }
   }
-  return run.make(sorted(run, items, keys, p.flag(0, false)));
+  return run.make(sorted(run, items, keys, p.flag(0, false), false));
 }
 
 Value dictsort(Run& run, const Value& v, Args& args) {
@@ -156,7 +157,7 @@ Value dictsort(Run& run, const Value& v, Args& args) {
     const Value& sort_by = by == "key" ? key : value;
     keys.push_back({p.flag(0, false) ? sort_by : without_case(run, sort_by)});
   }
-  return run.make(sorted(run, items, keys, p.flag(2, false)));
+  return run.make(sorted(run, items, keys, p.flag(2, false), true));
 }
 
 Value unique(Run& run, const Value& v, Args& args) {
@@ -196,6 +197,9 @@ Value extreme(Run& run, const Value& v, Args& args) {
   return *best;
 }
 
+/// map and select take anything that is false for an empty list.
+std::vector<Value> items_if_true(Run& run, const Value& v) { return v.truthy() ? items_of(run, v) : std::vector<Value>(); }
+
 Args copy_from(const Args& args, size_t first) {
   Args out;
   out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(first), args.positional.end());
@@ -211,7 +215,7 @@ Value map(Run& run, const Value& v, Args& args) {
   if (!p.ok()) return {};
   const AttributePath path(run, p.get(0), p.get(1));
   std::vector<Value> out;
-  for (const Value& item : items_of(run, v)) {
+  for (const Value& item : items_if_true(run, v)) {
     if (!run.step()) return {};
     Args inner = by_filter ? copy_from(args, 1) : Args();
     out.push_back(by_filter ? call_filter(run, args.positional[0].as_view(), item, inner) : path.get(item));
@@ -228,7 +232,7 @@ Value select(Run& run, const Value& v, Args& args) {
   const bool tested = args.positional.size() > test;
   if (tested && !args.positional[test].is_string()) return run.fail("select and reject need the name of a test");
   std::vector<Value> out;
-  for (const Value& item : items_of(run, v)) {
+  for (const Value& item : items_if_true(run, v)) {
     if (!run.step()) return {};
     const Value value = path.get(item);
     Args inner = tested ? copy_from(args, test + 1) : Args();
@@ -245,7 +249,7 @@ Value groupby(Run& run, const Value& v, Args& args) {
   const std::vector<Value> items = items_of(run, v);
   std::vector<std::vector<Value>> keys;
   for (const Value& item : items) keys.push_back({p.flag(2, false) ? path.get(item) : without_case(run, path.get(item))});
-  const std::vector<Value> in_order = sorted(run, items, keys, false);
+  const std::vector<Value> in_order = sorted(run, items, keys, false, true);
   std::vector<Value> groups, members;
   const auto close = [&] {
     if (members.empty()) return;

@@ -152,6 +152,12 @@ Value truncate(Run& run, const Value& v, Args& args) {
   Params p(run, "truncate", args, {"length", "killwords", "end", "leeway"});
   const auto limit = p.integer(0, 255), leeway = p.get(3) && p.get(3)->is_none() ? std::optional<int64_t>(5) : p.integer(3, 5);
   if (!p.ok() || !limit || !leeway) return {};
+  if (!v.is_string()) {   // lists that are short enough pass unchanged
+    Args none;
+    const Value size = call_filter(run, "length", v, none);
+    if (run.failed() || less(run, size, Value(Int(*limit) + *leeway + 1))) return v;
+    return run.fail_f("truncate needs a string, not {}", v.type_name());
+  }
   const Text t = subject_text(run, v);
   const Text end = p.get(2) ? to_text(run, *p.get(2)) : Text("...");
   const auto end_size = static_cast<int64_t>(length(end.view()));
@@ -206,9 +212,10 @@ Value urlencode(Run& run, const Value& v, Args& args) {
   if (!items) return {};
   Text out;
   for (const Value& item : items->items) {
-    if (!item.is(Kind::Sequence) || item.as_sequence().items.size() != 2) return run.fail("urlencode needs pairs");
+    const auto pair = iterate(run, item);
+    if (!pair || pair->items.size() != 2) return run.fail("urlencode needs pairs");
     if (!out.empty()) out.append("&", false);
-    const Text key = subject_text(run, item.as_sequence().items[0]), value = subject_text(run, item.as_sequence().items[1]);
+    const Text key = subject_text(run, pair->items[0]), value = subject_text(run, pair->items[1]);
     if (!run.charge(3 * (key.size() + value.size()))) return {};
     out.append(quoted(key, true));
     out.append("=", false);

@@ -1,6 +1,8 @@
 #include "text/jinja/format.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "text/jinja/operators.h"
 #include "text/jinja/print.h"
@@ -24,11 +26,16 @@ struct Spec {
 
 constexpr int64_t kMaxPrecision = 400;
 
-std::string digits_of(Int i, int base, bool capitals) {
-  auto u = i < 0 ? -static_cast<unsigned __int128>(i) : static_cast<unsigned __int128>(i);
+/// The digits of |i| in a base.
+std::string digits_of(Int i, unsigned base, bool capitals) {
+  auto rest = i < 0 ? -static_cast<unsigned __int128>(i) : static_cast<unsigned __int128>(i);
   std::string out;
-  do out.insert(out.begin(), (capitals ? "0123456789ABCDEF" : "0123456789abcdef")[static_cast<int>(u % static_cast<unsigned>(base))]), u /= static_cast<unsigned>(base);
-  while (u != 0);
+  do {
+    const auto digit = static_cast<unsigned>(rest % base);
+    out += static_cast<char>(digit < 10 ? '0' + digit : (capitals ? 'A' : 'a') + digit - 10);
+    rest /= base;
+  } while (rest != 0);
+  std::reverse(out.begin(), out.end());
   return out;
 }
 
@@ -77,7 +84,7 @@ Text padded_text(Run& run, Text t, const Spec& s) {
 }
 
 Text integer_text(Run& run, Int i, const Spec& s) {
-  const int base = s.type == 'b' ? 2 : s.type == 'o' ? 8 : s.type == 'x' || s.type == 'X' ? 16 : 10;
+  const unsigned base = s.type == 'b' ? 2 : s.type == 'o' ? 8 : s.type == 'x' || s.type == 'X' ? 16 : 10;
   std::string digits = digits_of(i, base, s.type == 'X');
   if (s.group) digits = grouped(std::move(digits), s.group, base == 10 ? 3 : 4);
   if (s.precision > kMaxPrecision) return run.fail("format: the precision is too large"), Text();
@@ -128,7 +135,7 @@ class Percent {
       from = at + 1;
       one(s, from);
     }
-    const bool all_used = tuple_ ? next_ >= values_.as_sequence().items.size() : next_ > 0 || values_.is(Kind::Dict) || values_.is(Kind::Sequence);
+    const bool all_used = tuple_ ? next_ >= values_.as_sequence().items.size() : next_ > 0 || values_.is(Kind::Dict) || values_.is(Kind::Sequence) || values_.is_undefined();
     if (!all_used) return run_.fail("not all arguments were converted during string formatting");
     return run_.make(std::move(out_));
   }

@@ -142,7 +142,8 @@ Value floats(Run& run, std::string_view op, double a, double b) {
   if (op == "**") {
     if (a == 0 && b < 0) return run.fail("0.0 cannot be raised to a negative power");
     if (a < 0 && std::floor(b) != b) return run.fail("a negative number cannot be raised to a fractional power");
-    return std::pow(a, b);
+    const double power = std::pow(a, b);
+    return std::isinf(power) && std::isfinite(a) && std::isfinite(b) ? run.fail("the result of ** is too large") : Value(power);
   }
   if (b == 0) return run.fail(op == "/" ? "float division by zero" : "float floor division or modulo by zero");
   if (op == "/") return a / b;
@@ -222,7 +223,9 @@ std::shared_ptr<Sequence> iterate(Run& run, const Value& value) {
       if (!run.step(t.size()) || !run.charge(t.size() * 128)) return nullptr;
       for (size_t i = 0; i < t.size();) {
         const size_t n = decode(t.view(), i).size;
-        items.push_back(text(t.slice(i, i + n)));
+        Text one = t.slice(i, i + n);
+        one.markup = false;
+        items.push_back(text(std::move(one)));
         i += n;
       }
       break;

@@ -11,7 +11,7 @@ class Parser : public ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
   Block whole() {
-    Block block = body({});
+    Block block = body({}, 1);
     if (!failed() && !is(Token::End)) fail(fmt::format("unexpected {}", describe(current())));
     return block;
   }
@@ -19,11 +19,10 @@ class Parser : public ExpressionParser {
  private:
   using Ends = std::initializer_list<std::string_view>;
 
-  /// Statements up to one of the end tags, which is left as the current token (a name).
-  Block body(Ends ends) {
+  /// Statements up to one of the end tags, which is left as the current token (a name). `opened`: line of the opening tag.
+  Block body(Ends ends, int opened) {
     Nest nest(*this);
     Block out;
-    const int opened = current().line;
     while (!failed()) {
       const int line = current().line;
       if (is(Token::End)) {
@@ -52,8 +51,9 @@ class Parser : public ExpressionParser {
   /// The end of an opening tag, the body, and the name of the end tag.
   Block body_of_tag(Ends ends) {
     skip_operator(":");
+    const int line = current().line;
     expect(Token::BlockEnd, "'%}'");
-    return body(ends);
+    return body(ends, line);
   }
   Block closed_body(std::string_view end) {
     Block b = body_of_tag({end});

@@ -15,7 +15,7 @@ namespace gull::text::jinja {
 
 /// Bounds of one render. A template is hostile input: it must neither hang nor exhaust the memory or the stack.
 struct Limits {
-  size_t steps = 20'000'000;               ///< operations
+  size_t steps = 10'000'000;               ///< operations
   size_t bytes = size_t{512} << 20;        ///< bytes of all strings and lists that are ever built, temporary ones too
   size_t output = size_t{64} << 20;        ///< bytes of the result
   int call_depth = 400;                    ///< nested statements, expressions and macro calls

@@ -36,7 +36,8 @@ bool iterable(const Value& v) { return v.is(Kind::Sequence) || v.is_string() || 
 
 /// Only letters of one case, and at least one.
 template <bool (*wanted)(uint32_t), bool (*other)(uint32_t)>
-bool letters(Run& run, const Value& v, Args&) {
+bool letters(Run& run, const Value& v, Args& args) {
+  Params p(run, "this test", args, {});
   const Text t = to_text(run, v);
   if (!run.scan(t.size() * 4)) return false;
   bool any = false;
@@ -55,7 +56,8 @@ bool divisible(Run& run, const Value& v, Args& args) {
 }
 
 template <int rest>
-bool parity(Run& run, const Value& v, Args&) {
+bool parity(Run& run, const Value& v, Args& args) {
+  Params p(run, "this test", args, {});
   const Value r = binary(run, "%", v, 2);
   return !run.failed() && equal(run, r, rest);
 }

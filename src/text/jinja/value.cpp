@@ -109,6 +109,7 @@ bool dict_key(const Value& value, std::string& out) {
     }
     case Kind::Sequence: {
       const Sequence& s = value.as_sequence();
+      if (s.type == Sequence::Type::Range) return put('r', s.label.data(), s.label.size()), true;
       if (s.type != Sequence::Type::Tuple) return false;
       const uint64_t n = s.items.size();
       put('t', &n, sizeof n);
