@@ -29,6 +29,8 @@ class ByteSource {
   virtual Result<void> read(uint64_t offset, std::span<std::byte> out) = 0;
   /// Bytes that are already addressable (memory, mapped file), or an empty span when they must be read.
   virtual std::span<const std::byte> view(uint64_t offset, uint64_t length) { (void)offset, (void)length; return {}; }
+  /// These bytes will hardly be wanted again soon: a mapped file gives their memory back. Reading them still works.
+  virtual void release(uint64_t offset, uint64_t length) { (void)offset, (void)length; }
 };
 
 /// Bytes in memory; `bytes` must outlive the source when `owned` is empty.
@@ -136,6 +138,8 @@ class File {
   Result<void> read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
   /// The same bytes without a copy where the source is addressable, else empty.
   std::span<const std::byte> view(const TensorInfo& tensor, uint64_t offset, uint64_t length) const;
+  /// Says that these bytes of a tensor were used: see ByteSource::release.
+  void release(const TensorInfo& tensor, uint64_t offset, uint64_t length) const;
 
  private:
   struct Impl;

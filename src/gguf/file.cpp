@@ -162,4 +162,9 @@ std::span<const std::byte> File::view(const TensorInfo& tensor, uint64_t offset,
   return impl_->sources[tensor.part]->view(tensor.offset + offset, length);
 }
 
+void File::release(const TensorInfo& tensor, uint64_t offset, uint64_t length) const {
+  if (tensor.part >= impl_->sources.size() || offset > tensor.bytes || length > tensor.bytes - offset) return;
+  impl_->sources[tensor.part]->release(tensor.offset + offset, length);
+}
+
 }  // namespace gull::gguf

@@ -89,6 +89,14 @@ class MappedSource final : public ByteSource {
     return {base_ + offset, static_cast<size_t>(length)};
   }
 
+  /// Whole pages only: what shares a page with other bytes stays.
+  void release(uint64_t offset, uint64_t length) override {
+    if (!gguf::check_range(*this, offset, length)) return;
+    const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t first = (offset + page - 1) / page * page, end = (offset + length) / page * page;
+    if (first < end) ::madvise(const_cast<std::byte*>(base_) + first, static_cast<size_t>(end - first), MADV_DONTNEED);
+  }
+
  private:
   std::string path_;
   const std::byte* base_;

@@ -10,10 +10,17 @@ namespace gull::gpu {
 
 void Ledger::add(Memory kind, uint64_t bytes) {
   Lock lock(mutex_);
-  bytes_[static_cast<size_t>(kind)] += bytes;
+  const auto i = static_cast<size_t>(kind);
+  bytes_[i] += bytes;
+  peaks_[i] = std::max(peaks_[i], bytes_[i]);
   uint64_t total = 0;
   for (uint64_t b : bytes_) total += b;
   peak_ = std::max(peak_, total);
+}
+
+uint64_t Ledger::peak(Memory kind) const {
+  Lock lock(mutex_);
+  return peaks_[static_cast<size_t>(kind)];
 }
 
 void Ledger::remove(Memory kind, uint64_t bytes) {

@@ -52,10 +52,12 @@ class Ledger {
   void add(Memory kind, uint64_t bytes);
   void remove(Memory kind, uint64_t bytes);
   MemoryUse use() const;
+  /// The most that one category ever held.
+  uint64_t peak(Memory kind) const;
 
  private:
   mutable Mutex mutex_;
-  std::array<uint64_t, 5> bytes_{};
+  std::array<uint64_t, 5> bytes_{}, peaks_{};
   uint64_t peak_ = 0;
 };
 
@@ -153,6 +155,9 @@ class Device : public std::enable_shared_from_this<Device> {
  public:
   /// Opens the adapter that the options ask for. Errors: none usable (says what to install), no match, creation failed.
   static Result<std::shared_ptr<Device>> open(const DeviceOptions& options);
+  /// A device that has these capabilities and no GPU: it creates and counts everything and computes nothing, to tell what
+  /// something takes before it is done. Reading back fails.
+  static std::shared_ptr<Device> imaginary(const Caps& caps);
   ~Device();
 
   const Caps& caps() const { return caps_; }
