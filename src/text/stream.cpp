@@ -6,24 +6,29 @@
 namespace gull::text {
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+struct Sequence {
+  size_t size;      ///< bytes that belong together
+  enum { Whole, Broken, Unfinished } state;
+};
 
-/// Looks at the character at the front: its length, 0 while bytes are missing, or −1 where it can never become one.
-/// Well-formed sequences as Unicode 15, table 3-7 lists them.
-int character(std::string_view bytes) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned char lead = at(0);
-  if (lead < 0x80) return 1;
-  const int length = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : -1;
-  if (length < 0) return -1;
-  for (int i = 1; i < length; ++i) {
-    if (static_cast<size_t>(i) >= bytes.size()) return 0;
-    const unsigned char low = i > 1 ? 0x80 : lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    const unsigned char high = i > 1 ? 0xBF : lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (at(i) < low || at(i) > high) return -1;
+/// The character at the beginning of `s` (not empty), by the table of well-formed UTF-8 of the Unicode standard.
+Sequence next_character(std::string_view s) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {1, Sequence::Whole};
+  const size_t size = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+  if (size == 0) return {1, Sequence::Broken};
+  // The second byte has a narrower range after some lead bytes: no overlong forms, no surrogates, nothing above U+10FFFF.
+  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  for (size_t i = 1; i < size; i++) {
+    if (i == s.size()) return {i, Sequence::Unfinished};
+    if (byte(i) < (i == 1 ? low : 0x80) || byte(i) > (i == 1 ? high : 0xBF)) return {i, Sequence::Broken};
   }
-  return length;
+  return {size, Sequence::Whole};
 }
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 }  // namespace
 
@@ -32,24 +37,17 @@ std::string Utf8Stream::push(std::string_view bytes) {
   std::string out;
   size_t at = 0;
   while (at < pending_.size()) {
-    const int length = character(std::string_view(pending_).substr(at));
-    if (length == 0) break;
-    if (length < 0) {
-      out += kReplacement;
-      ++at;
-      continue;
-    }
-    out.append(pending_, at, static_cast<size_t>(length));
-    at += static_cast<size_t>(length);
+    const Sequence c = next_character(std::string_view(pending_).substr(at));
+    if (c.state == Sequence::Unfinished) break;
+    out += c.state == Sequence::Whole ? std::string_view(pending_).substr(at, c.size) : kReplacement;
+    at += c.size;
   }
   pending_.erase(0, at);
   return out;
 }
 
 std::string Utf8Stream::finish() {
-  const bool rest = !pending_.empty();
-  pending_.clear();
-  return rest ? std::string(kReplacement) : std::string();
+  return std::exchange(pending_, {}).empty() ? std::string() : std::string(kReplacement);
 }
 
 StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {
@@ -57,26 +55,30 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 }
 
 StopMatcher::Out StopMatcher::push(std::string_view text) {
+  if (!found_.empty()) return {{}, true, found_};
   pending_ += text;
-  // The stop string that begins first wins; of those that begin together, the longest.
-  size_t first = std::string::npos;
-  const std::string* found = nullptr;
+  const std::string* winner = nullptr;
+  size_t end = std::string::npos;
   for (const std::string& stop : stops_) {
     const size_t at = pending_.find(stop);
-    if (at < first || (at == first && found && stop.size() > found->size())) first = at, found = &stop;
+    if (at == std::string::npos) continue;
+    const size_t its_end = at + stop.size();
+    if (!winner || its_end < end || (its_end == end && stop.size() > winner->size())) winner = &stop, end = its_end;
   }
-  if (found) {
-    Out out{pending_.substr(0, first), true, *found};
+  if (winner) {
+    found_ = *winner;
+    std::string shown = pending_.substr(0, end - winner->size());
     pending_.clear();
-    return out;
+    return {std::move(shown), true, found_};
   }
-  // The longest tail that may still grow into a stop string stays back.
-  size_t hold = 0;
-  for (const std::string& stop : stops_)
-    for (size_t n = std::min(stop.size() - 1, pending_.size()); n > hold; --n)
-      if (std::string_view(pending_).substr(pending_.size() - n) == std::string_view(stop).substr(0, n)) hold = n;
-  Out out{pending_.substr(0, pending_.size() - hold), false, {}};
-  pending_.erase(0, pending_.size() - hold);
+  size_t held = 0;   // the longest end of the text that begins a stop string
+  for (const std::string& stop : stops_) {
+    for (size_t n = std::min(stop.size() - 1, pending_.size()); n > held; n--)
+      if (pending_.ends_with(std::string_view(stop).substr(0, n))) held = n;
+  }
+  Out out;
+  out.text = pending_.substr(0, pending_.size() - held);
+  pending_.erase(0, pending_.size() - held);
   return out;
 }
 
