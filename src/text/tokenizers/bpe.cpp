@@ -27,9 +27,6 @@ class Bpe : public TokenModel {
   Bpe(const Vocabulary& v, const PreType& type, PreTokenizer pre) : v_(v), type_(type), pre_(std::move(pre)) {}
 
   void add_merges(Vocabulary& v, const std::vector<std::string>& merges, const std::string& name) {
-    size_t bytes = 0;
-    for (const std::string& merge : merges) bytes += merge.size();
-    v.strings.reserve(static_cast<size_t>(v.strings.size()) + merges.size() / 8, 0);
     merges_.reserve(merges.size());
     size_t broken = 0;
     std::string whole;

@@ -34,6 +34,7 @@ class SpecialTokens {
   }
 
  private:
+  uint32_t step(uint32_t node, uint8_t byte) const;
   /// The special tokens that the text has somewhere, the longest first.
   std::vector<int32_t> occurring(std::string_view text) const;
 
@@ -66,7 +67,10 @@ class SpecialTokens {
   static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
   const Vocabulary& v_;
+  // Aho and Corasick's automaton: one pass finds all tokens, however long.
   Trie trie_;
+  std::vector<uint32_t> fallback_;  ///< node → that of its longest proper suffix in the trie
+  std::vector<uint32_t> ending_;    ///< node → itself or the first on its way of fallbacks that ends a token, else the root
 };
 
 }  // namespace gull::text

@@ -20,20 +20,31 @@ class Trie {
     build(strings);
   }
 
-  bool empty() const { return nodes_.size() == 1 && nodes_[0].edges == 0; }
+  static constexpr uint32_t kRoot = 0;
+  uint32_t size() const { return static_cast<uint32_t>(nodes_.size()); }
+  /// The value of the string that ends at this node, or −1.
+  int32_t value(uint32_t node) const { return nodes_[node].value; }
+  /// The node that this byte leads to, or kRoot where there is none.
+  uint32_t step(uint32_t node, uint8_t byte) const {
+    const Node& from = nodes_[node];
+    const uint8_t* begin = bytes_.data() + from.first;
+    const uint8_t* end = begin + from.edges;
+    const uint8_t* hit = std::lower_bound(begin, end, byte);
+    return hit == end || *hit != byte ? kRoot : from.first + static_cast<uint32_t>(hit - begin) + 1;  // edge i leads to node i + 1
+  }
+  /// Calls `f(byte, child)` for every edge of a node. Children have higher numbers than their parents' siblings.
+  template <class F>
+  void for_each_edge(uint32_t node, F&& f) const {
+    for (uint32_t i = nodes_[node].first; i < nodes_[node].first + nodes_[node].edges; ++i) f(bytes_[i], i + 1);
+  }
 
   /// Calls `f(length, value)` for every string that `text` has at `at`, the shortest first.
   template <class F>
   void match(std::string_view text, size_t at, F&& f) const {
-    uint32_t node = 0;
+    uint32_t node = kRoot;
     for (size_t i = at; i < text.size(); ++i) {
-      const Node& from = nodes_[node];
-      auto byte = static_cast<uint8_t>(text[i]);
-      const uint8_t* begin = bytes_.data() + from.first;
-      const uint8_t* end = begin + from.edges;
-      const uint8_t* hit = std::lower_bound(begin, end, byte);
-      if (hit == end || *hit != byte) return;
-      node = from.first + static_cast<uint32_t>(hit - begin) + 1;  // edge i leads to node i + 1
+      node = step(node, static_cast<uint8_t>(text[i]));
+      if (node == kRoot) return;
       if (nodes_[node].value >= 0) f(i + 1 - at, nodes_[node].value);
     }
   }

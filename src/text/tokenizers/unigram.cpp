@@ -20,8 +20,9 @@ class Unigram : public TokenModel {
     double worst = DBL_MAX;
     for (int32_t token = 0; token < v.size(); ++token) {
       if (v.has(token, kNormal)) worst = std::min(worst, static_cast<double>(v.score(token)));
-      if (v.plain(token) && v.has(token, kNormal | kUserDefined | kUnused)) tokens.emplace_back(v.text(token), token);
-      if (v.plain(token) && v.has(token, kUserDefined)) user.emplace_back(v.text(token), token);
+      if (!v.plain(token) || v.text(token).size() > kLongestSoughtToken) continue;
+      if (v.has(token, kNormal | kUserDefined | kUnused)) tokens.emplace_back(v.text(token), token);
+      if (v.has(token, kUserDefined)) user.emplace_back(v.text(token), token);
     }
     unknown_score_ = (worst == DBL_MAX || std::isnan(worst) ? 0 : worst) - kUnknownPenalty;
     tokens_ = Trie(std::move(tokens));

@@ -34,6 +34,10 @@ enum TokenAttribute : uint16_t {
   kAlwaysShown = 256,  ///< a control token that generated text shows all the same
 };
 
+/// Unigram and WordPiece look for tokens at every place of a text; longer ones than this are not looked for, or one
+/// absurd token would make the time quadratic. (The longest that models have are runs of some hundred spaces.)
+inline constexpr size_t kLongestSoughtToken = 1024;
+
 struct Vocabulary {
   TokenizerKind kind = TokenizerKind::Bpe;
   std::string pre;  ///< tokenizer.ggml.pre, or "" where there is none

@@ -48,7 +48,7 @@ class WordPiece : public TokenModel {
   explicit WordPiece(const Vocabulary& v) : v_(v) {
     std::vector<std::pair<std::string_view, int32_t>> tokens;
     for (int32_t token = 0; token < v.size(); ++token) {
-      if (v.plain(token)) tokens.emplace_back(v.text(token), token);
+      if (v.plain(token) && v.text(token).size() <= kLongestSoughtToken) tokens.emplace_back(v.text(token), token);
     }
     tokens_ = Trie(std::move(tokens));
   }
