@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/log.h"
+#include "compute/scratch.h"
 #include "compute/shader.h"
 #include "compute/stream.h"
 #include "dispatch/bind_group_cache.h"
@@ -59,7 +60,7 @@ struct Call {
 };
 
 /// Each operation has its own numbers in pipeline keys.
-enum OpId : uint8_t { kGemm = 1, kScale, kConv, kAttention, kReduce, kUnary, kBinary, kSoftmax, kGather, kScatter };
+enum OpId : uint8_t { kGemm = 1, kScale, kConv, kAttention, kReduce, kUnary, kBinary, kSoftmax, kGather, kScatter, kFill };
 
 }  // namespace gull::compute
 
@@ -76,6 +77,7 @@ struct ComputeBackend::Impl {
   std::unique_ptr<dispatch::BufferPool> pool;
   std::unique_ptr<compute::Stream> stream;
   compute::BufferTable table;
+  compute::Scratch scratch;
 
   const gpu::Caps& caps() const { return device->caps(); }
   /// NotInitialised until `init` has succeeded.
@@ -94,6 +96,8 @@ struct ComputeBackend::Impl {
   Result<void> launch(const compute::Call& call, const compute::Layout& layout, std::span<const std::byte> params);
   Result<dispatch::GroupRef> build(const compute::Call& call, const compute::Layout& layout, const dispatch::GroupKey& key,
                                    dispatch::ParamMode mode, uint32_t param_bytes);
+  /// Writes one value, given as the bits of a float, to all elements of an operand.
+  Result<void> fill(const char* op, const compute::Operand& target, uint32_t value);
   Result<Handle> alloc(uint64_t bytes);
   Result<void> release(Handle handle);
 };
