@@ -139,7 +139,7 @@ int bench(BenchArguments arguments) {
                            human_bytes(stats.memory.kv), human_bytes(stats.memory.peak)));
   if (arguments.profile) {
     const uint32_t vocabulary = (*model)->vocabulary();
-    for (const auto [context, tokens] : {std::pair{std::max(arguments.generate / 2, 1u), 1u}, std::pair{0u, std::max(arguments.prompt, 2u)}})
+    for (const auto& [context, tokens] : {std::pair{std::max(arguments.generate / 2, 1u), 1u}, std::pair{0u, std::max(arguments.prompt, 2u)}})
       if (auto ok = print_profile(**session, context, tokens, vocabulary); !ok) return report(ok.error());
   }
   return kSuccess;
