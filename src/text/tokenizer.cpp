@@ -12,7 +12,7 @@
 namespace gull::text {
 namespace {
 
-constexpr size_t kLongestText = size_t{1} << 30;
+constexpr size_t kLongestText = size_t{256} << 20;  // bytes
 
 /// The parts of a text that may name control tokens: ranges in order, touching ones joined.
 class ControlRanges {

@@ -5,6 +5,7 @@
 namespace gull::text {
 namespace {
 constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
+constexpr size_t kLongestReplacement = 256;  // bytes; NFKC needs 33. A hostile map would blow a text up.
 
 uint32_t offset_of(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 uint32_t label_of(uint32_t unit) { return unit & ((1u << 31) | 0xFF); }
@@ -47,7 +48,7 @@ Charsmap::Replacement Charsmap::longest(std::string_view text, size_t at) const 
     if (node >= units_.size()) break;
     size_t from = units_[node] & 0x7FFFFFFF;
     size_t end = from < replacements_.size() ? replacements_.find('\0', from) : std::string::npos;
-    if (end == std::string::npos) break;  // a broken map: what was found so far
+    if (end == std::string::npos || end - from > kLongestReplacement) break;  // a broken map: what was found so far
     best = {std::string_view(replacements_).substr(from, end - from), i + 1 - at};
   }
   return best;

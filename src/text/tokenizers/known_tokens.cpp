@@ -108,9 +108,8 @@ void mark_known_tokens(Vocabulary& v, const gguf::File& file) {
     if (token >= 0) v.attributes[static_cast<size_t>(token)] = kControl | kAlwaysShown;
   }
   // In these vocabularies "<|end|>" ends a message, not the turn.
-  bool harmony = marker.has("<|return|>") && marker.has("<|call|>");
-  bool solar = marker.has("<|flush|>") && (marker.has("<|calls|>") || marker.has("<|call|>"));
-  if ((harmony || solar || (marker.has("<|return|>") && marker.has("<|calls|>"))) && marker.has("<|end|>")) {
+  bool call = marker.has("<|call|>") || marker.has("<|calls|>");
+  if (call && (marker.has("<|return|>") || marker.has("<|flush|>")) && marker.has("<|end|>")) {
     marker.erase(v.find("<|end|>"), kControl | kAlwaysShown);
   }
   // Where these exist, "</s>" is ordinary text (an HTML tag).

@@ -183,7 +183,8 @@ Result<Vocabulary> load_vocabulary(const gguf::File& file) {
   v.add_bos = flag("add_bos_token", defaults.add_bos || (pre && pre->add_bos));
   v.add_eos = flag("add_eos_token", defaults.add_eos);
   if (v.pre == "gemma4" && v.kind == TokenizerKind::Bpe) v.add_bos = true;  // some files deny it, wrongly
-  v.add_space_prefix = flag("add_space_prefix", defaults.add_space_prefix);
+  bool sentencepiece = v.kind == TokenizerKind::Spm || v.kind == TokenizerKind::Unigram;
+  v.add_space_prefix = sentencepiece && flag("add_space_prefix", defaults.add_space_prefix);  // some files of other kinds set it, in vain
   v.remove_extra_whitespaces = flag("remove_extra_whitespaces", false);
   v.lowercase = flag("normalizer.lowercase", true);
   v.strip_accents = flag("normalizer.strip_accents", v.lowercase);
