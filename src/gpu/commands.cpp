@@ -14,10 +14,12 @@ Result<Commands> Device::begin() {
   return commands;
 }
 
+Commands::Commands() = default;
+
 Commands::Commands(Commands&& other) noexcept
     : state_(std::move(other.state_)), encoder_(std::exchange(other.encoder_, nullptr)), pass_(std::exchange(other.pass_, nullptr)),
       last_pipeline_(other.last_pipeline_), profiler_(other.profiler_), dispatches_(other.dispatches_),
-      max_workgroups_(other.max_workgroups_), problem_(std::move(other.problem_)) {}
+      max_workgroups_(other.max_workgroups_), problem_(std::move(other.problem_)), gathered_(std::move(other.gathered_)) {}
 
 Commands::~Commands() {
   close_pass();
@@ -45,9 +47,18 @@ void Commands::open_pass() {
 
 void Commands::close_pass() {
   if (!pass_) return;
+  encode_gathered();
   state_->procs->ComputePassEncoderEnd(pass_);
   state_->procs->ComputePassEncoderRelease(pass_);
   pass_ = nullptr;
+}
+
+/// A call into JavaScript costs more than a dispatch, so a pass's dispatches cross over together.
+void Commands::encode_gathered() {
+  if (gathered_.empty()) return;
+  state_->procs->ext.replay(pass_, gathered_.data(), gathered_.size());
+  gathered_.clear();
+  last_pipeline_ = nullptr;
 }
 
 void Commands::dispatch(const Pipeline& pipeline, const BindGroup& group, Workgroups n, const uint32_t* dynamic_offset,
@@ -61,13 +72,18 @@ void Commands::dispatch(const Pipeline& pipeline, const BindGroup& group, Workgr
     profiler_->labels_.push_back(pipeline.label());
   }
   open_pass();
+  ++dispatches_;
   const Procs& procs = *state_->procs;
+  if (procs.ext.replay && immediates.empty()) {
+    gathered_.push_back({pipeline.handle(), group.handle(), n.x, n.y, n.z, dynamic_offset ? *dynamic_offset : 0, dynamic_offset != nullptr});
+    return;
+  }
+  encode_gathered();
   if (last_pipeline_ != &pipeline) procs.ComputePassEncoderSetPipeline(pass_, pipeline.handle());
   last_pipeline_ = &pipeline;
   procs.ComputePassEncoderSetBindGroup(pass_, 0, group.handle(), dynamic_offset ? 1 : 0, dynamic_offset);
   if (!immediates.empty()) procs.ext.set_immediates(pass_, 0, immediates.data(), immediates.size());
   procs.ComputePassEncoderDispatchWorkgroups(pass_, n.x, n.y, n.z);
-  ++dispatches_;
 }
 
 void Commands::copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t size) {

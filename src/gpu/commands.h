@@ -9,6 +9,7 @@ struct WGPUQuerySetImpl;
 
 namespace gull::gpu {
 
+struct ReplayStep;
 struct Workgroups { uint32_t x = 1, y = 1, z = 1; };
 
 /// GPU time of labelled dispatches, by timestamp queries.
@@ -21,6 +22,7 @@ class Commands {
   ~Commands();
 
   /// Records a dispatch. Zero workgroups records nothing; beyond the device's count is an error at submit.
+  /// The pipeline and the group must live until the submission.
   void dispatch(const Pipeline& pipeline, const BindGroup& group, Workgroups n, const uint32_t* dynamic_offset = nullptr,
                 std::span<const std::byte> immediates = {});
   void copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t size);
@@ -29,9 +31,10 @@ class Commands {
  private:
   friend class Device;
   friend class Profiler;
-  Commands() = default;
+  Commands();
   void open_pass();
   void close_pass();
+  void encode_gathered();
   void problem(std::string message);
 
   std::shared_ptr<DeviceState> state_;
@@ -42,6 +45,7 @@ class Commands {
   uint64_t dispatches_ = 0;
   uint32_t max_workgroups_ = 65535;
   std::string problem_;
+  std::vector<ReplayStep> gathered_;   ///< where an implementation encodes a list in one call (browsers)
 };
 
 /// Wraps Commands so that each dispatch is timed. One use: attach, encode, submit, collect.
