@@ -2,7 +2,7 @@
 """Makes the vocabularies of the tokenizer tests in tests/data/tokenizer.
 
     pip install gguf sentencepiece protobuf tokenizers numpy
-    make_tokenizer_vocabularies.py --work /tmp/tokenizers --smollm2 smollm2-135m-instruct-q4_1.gguf
+    make_tokenizer_vocabularies.py --work DIR --smollm2 smollm2-135m-instruct-q4_1.gguf
 
 smollm2.vocab is the vocabulary of SmolLM2-135M-Instruct (Apache-2.0) without its weights; the others are trained here,
 on generated strings. The merges of smollm2.vocab are pairs of ids, because every token from some id on is made by one
