@@ -1,0 +1,221 @@
+// Projections against float64 on the CPU, from weights that the CPU decoded: every type, one token to 1025, every variant.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/random_blocks.h"
+
+namespace gull::test {
+namespace {
+
+using kernels::Activation;
+
+constexpr double kUnit = 0x1p-24;
+constexpr float kEps = 1e-5f;
+
+/// A matrix in the file, and its values.
+struct Matrix {
+  std::string name;
+  uint32_t k, n;
+  std::vector<float> values;
+};
+
+Matrix add_matrix(Lab& lab, const std::string& name, gguf::Type type, uint32_t k, uint32_t n) {
+  Random random(k * 1000 + n);
+  auto raw = model_blocks(type, size_t{k} / gguf::type_traits(type)->block * n, random);
+  Matrix m{name, k, n, dequantized(type, raw)};
+  lab.tensor(name, type, {k, n}, std::move(raw));
+  return m;
+}
+
+/// What an output must be, and how far float32 (or 8-bit activations) may be from it.
+struct Expected {
+  double value = 0, exact = 0, fast = 0;
+};
+
+/// x·Wᵀ for one row of x. Float32 sums in any order of lanes stay within 32 units of Σ|w·x|; an activation in a block of 32
+/// with 8 bits is off by at most half a step, max|x| ÷ 254.
+std::vector<Expected> reference(const Matrix& m, std::span<const double> x) {
+  std::vector<Expected> out(m.n);
+  std::vector<double> step(m.k);
+  for (size_t b = 0; b < m.k; b += 32) {
+    const size_t end = std::min<size_t>(b + 32, m.k);
+    double most = 0;
+    for (size_t i = b; i < end; ++i) most = std::max(most, std::fabs(x[i]));
+    for (size_t i = b; i < end; ++i) step[i] = most / 254;
+  }
+  for (uint32_t r = 0; r < m.n; ++r) {
+    double sum = 0, size = 0, steps = 0;
+    for (uint32_t i = 0; i < m.k; ++i) {
+      const double w = m.values[size_t{r} * m.k + i];
+      sum += w * x[i], size += std::fabs(w * x[i]), steps += std::fabs(w) * step[i];
+    }
+    out[r] = {sum, 32 * kUnit * size, steps + 64 * kUnit * size};
+  }
+  return out;
+}
+
+std::vector<double> normed(std::span<const float> x, std::span<const float> weight) {
+  double squares = 0;
+  for (float v : x) squares += double{v} * v;
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + kEps);
+  std::vector<double> out(x.size());
+  for (size_t i = 0; i < x.size(); ++i) out[i] = x[i] * scale * (weight.empty() ? 1.0 : weight[i]);
+  return out;
+}
+
+std::vector<double> doubles(std::span<const float> x) { return {x.begin(), x.end()}; }
+
+double silu(double v) { return v / (1 + std::exp(-v)); }
+
+/// silu(g)·u with the errors of both carried through.
+Expected gated(const Expected& g, const Expected& u) {
+  const auto spread = [&](double dg, double du) {
+    return 1.1 * dg * (std::fabs(u.value) + du) + std::fabs(silu(g.value)) * du + 32 * kUnit * std::fabs(silu(g.value) * u.value);
+  };
+  return {silu(g.value) * u.value, spread(g.exact, u.exact), spread(g.fast, u.fast)};
+}
+
+void expect_near(std::span<const float> got, std::span<const Expected> want, bool fast) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double difference = std::fabs(got[i] - want[i].value);
+    ASSERT_LE(difference, fast ? want[i].fast : want[i].exact) << "result " << i << ": " << got[i] << ", not " << want[i].value;
+    error += difference * difference, size += want[i].value * want[i].value;
+  }
+  // Half steps are not all taken in one direction.
+  if (want.size() < 30) return;
+  EXPECT_LE(std::sqrt(error), (fast ? 1e-2 : 2e-6) * std::sqrt(size));
+}
+
+/// Odd numbers of blocks and of rows, another pair for each type.
+struct Shape { uint32_t k, n; };
+Shape shape_for(gguf::Type type, uint32_t salt = 0) {
+  static constexpr uint32_t kPlain[] = {4, 20, 100, 576, 32, 60}, kSmall[] = {32, 96, 160, 576}, kLarge[] = {256, 768};
+  static constexpr uint32_t kRows[] = {65, 31, 257, 3, 64, 1, 130};
+  const uint32_t i = static_cast<uint32_t>(std::find(std::begin(kTypes), std::end(kTypes), type) - std::begin(kTypes)) + salt;
+  const uint32_t block = gguf::type_traits(type)->block;
+  return {block == 1 ? kPlain[i % 6] : block == 32 ? kSmall[i % 4] : kLarge[i % 2], kRows[i % 7]};
+}
+
+// One token: the fused kernels.
+
+/// A gate and an up projection, two projections of one normed input (one with a bias), and an addition.
+struct OneToken {
+  Matrix a, b, c, gate, up;
+  std::vector<float> x, norm, bias, before;
+
+  OneToken(Lab& lab, gguf::Type type, Shape shape, float size) {
+    Random random(static_cast<uint64_t>(type) + 1);
+    a = add_matrix(lab, "a", type, shape.k, shape.n), b = add_matrix(lab, "b", type, shape.k, shape.n + 1);
+    c = add_matrix(lab, "c", type, shape.k, shape.n + 2);
+    gate = add_matrix(lab, "gate", type, shape.k, shape.n + 3), up = add_matrix(lab, "up", type, shape.k, shape.n + 3);
+    x = random.vector(shape.k, size), norm = random.vector(shape.k), bias = random.vector(a.n), before = random.vector(c.n, size);
+    lab.vector("norm", norm), lab.vector("bias", bias);
+  }
+
+  struct Results { std::vector<float> ab, c, gated; };
+  Results run(Lab& lab, kernels::Choices choices) const {
+    const auto in = lab.input("x", a.k, x), ab = lab.rows("ab", a.n + b.n), sum = lab.input("c", c.n, before), g = lab.rows("g", gate.n);
+    lab.run(1, 5, choices, [&](kernels::Recorder& r) {
+      const kernels::Norm n{lab.weight("norm"), nullptr, kEps, false};
+      kernels::project(r, in, n, {{lab.weight("a"), lab.weight("bias"), ab.columns(0, a.n)}, {lab.weight("b"), nullptr, ab.columns(a.n, b.n)}});
+      kernels::project_add(r, in, {lab.weight("c"), nullptr, sum});
+      kernels::project_gated(r, in, n, lab.weight("gate"), lab.weight("up"), Activation::Silu, g);
+    }, true);
+    return {lab.output(ab, 1), lab.output(sum, 1), lab.output(g, 1)};
+  }
+
+  void check(const Results& got, bool fast) const {
+    const auto in = normed(x, norm);
+    auto ab = reference(a, in);
+    for (uint32_t i = 0; i < a.n; ++i) ab[i].value += bias[i];
+    const auto more = reference(b, in);
+    ab.insert(ab.end(), more.begin(), more.end());
+    { SCOPED_TRACE("two projections of a normed input"); expect_near(got.ab, ab, fast); }
+    auto sum = reference(c, doubles(x));
+    for (uint32_t i = 0; i < c.n; ++i) {
+      sum[i].value += before[i];
+      sum[i].exact += kUnit * std::fabs(before[i]), sum[i].fast += kUnit * std::fabs(before[i]);
+    }
+    { SCOPED_TRACE("addition"); expect_near(got.c, sum, fast); }
+    const auto g = reference(gate, in), u = reference(up, in);
+    std::vector<Expected> product(g.size());
+    for (size_t i = 0; i < g.size(); ++i) product[i] = gated(g[i], u[i]);
+    { SCOPED_TRACE("gated"); expect_near(got.gated, product, fast); }
+  }
+};
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+class Project : public testing::TestWithParam<gguf::Type> {};
+
+TEST_P(Project, OneTokenInFloat32) {
+  OneToken::Results plain;
+  for (const Mode mode : {Mode::Plain, Mode::Checked}) {
+    SCOPED_TRACE(name(mode));
+    Lab lab(mode, 1);
+    const OneToken test(lab, GetParam(), shape_for(GetParam()), 1.0f);
+    const auto got = test.run(lab, exact_choices(mode));
+    test.check(got, false);
+    if (mode == Mode::Plain) plain = got;
+    else EXPECT_TRUE(same_bits(plain.ab, got.ab) && same_bits(plain.c, got.c) && same_bits(plain.gated, got.gated));
+  }
+}
+
+TEST_P(Project, OneTokenFast) {
+  Lab lab(Mode::Plain, 1);
+  const OneToken test(lab, GetParam(), shape_for(GetParam(), 1), 1.0f);
+  test.check(test.run(lab, fast_choices(Mode::Plain)), true);
+}
+
+// Many tokens.
+
+/// The first `counts.back()` tokens of x·Wᵀ + bias; every smaller count must give its prefix and write nothing else.
+void many_tokens(Mode mode, kernels::Choices choices, gguf::Type type, Shape shape, std::vector<uint32_t> counts, uint32_t max_tokens,
+                 float size, std::vector<float>* results = nullptr) {
+  Lab lab(mode, max_tokens + 1);
+  const Matrix w = add_matrix(lab, "w", type, shape.k, shape.n);
+  Random random(static_cast<uint64_t>(type) + 99);
+  const auto bias = random.vector(shape.n, size), x = random.vector(size_t{counts.back()} * shape.k, size);
+  lab.vector("bias", bias);
+  std::vector<Expected> want;
+  for (uint32_t t = 0; t < counts.back(); ++t) {
+    auto row = reference(w, doubles(std::span(x).subspan(size_t{t} * shape.k, shape.k)));
+    for (uint32_t i = 0; i < shape.n; ++i) row[i].value += bias[i], row[i].exact += kUnit * std::fabs(bias[i]), row[i].fast += kUnit * std::fabs(bias[i]);
+    want.insert(want.end(), row.begin(), row.end());
+  }
+  const auto in = lab.input("x", shape.k, x);
+  for (const uint32_t tokens : counts) {
+    SCOPED_TRACE(testing::Message() << name(mode) << ", " << tokens << " tokens, k " << shape.k << ", " << shape.n << " rows");
+    const auto y = lab.rows("y", shape.n);
+    lab.run(tokens, 0, choices, [&](kernels::Recorder& r) { kernels::project(r, in, {}, {{lab.weight("w"), lab.weight("bias"), y}}); }, false);
+    const auto got = lab.output(y, tokens + 1);
+    expect_near(got, std::span(want).first(size_t{tokens} * shape.n), choices.precision == Precision::Fast);
+    for (uint32_t i = 0; i < shape.n; ++i) ASSERT_EQ(got[size_t{tokens} * shape.n + i], 12345.0f) << "beyond the last token";
+    if (results) results->insert(results->end(), got.begin(), got.end());
+  }
+}
+
+TEST_P(Project, ManyTokens) {
+  const Shape shape = shape_for(GetParam(), 2);
+  std::vector<float> plain, checked;
+  const std::vector<uint32_t> counts{2, 3, 8, 16, 17, 32, 33, 64, 65, 129, 513, 1025};
+  many_tokens(Mode::Plain, exact_choices(Mode::Plain), GetParam(), shape, counts, 1025, 1.0f, &plain);
+  many_tokens(Mode::Checked, exact_choices(Mode::Checked), GetParam(), shape, {2, 3, 8, 16, 17, 32, 33, 64, 65}, 1025, 1.0f, &checked);
+  plain.resize(checked.size());
+  EXPECT_TRUE(same_bits(plain, checked));
+  many_tokens(Mode::Plain, fast_choices(Mode::Plain), GetParam(), shape, {2, 17, 129}, 1025, 1.0f);
+}
+
+TEST_P(Project, FewTokens) {
+  const Shape shape = shape_for(GetParam(), 3);
+  many_tokens(Mode::Plain, exact_choices(Mode::Plain), GetParam(), shape, {1, 2, 3, 7, 8}, 8, 1.0f);
+  many_tokens(Mode::Plain, fast_choices(Mode::Plain), GetParam(), shape, {2, 8}, 8, 1.0f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Project, testing::ValuesIn(kTypes), type_test_name);
+
+}  // namespace
+}  // namespace gull::test
