@@ -85,6 +85,7 @@ class GreedyStream {
 
   /// The next id. Errors: the GPU's.
   Result<int32_t> next() {
+    if (s_.m().weights->bounded()) return next_streamed();
     if (ready_.empty()) {
       if (auto ok = fill(); !ok) return fail(ok.error());
       if (auto ok = collect(); !ok) return fail(ok.error());
@@ -108,6 +109,17 @@ class GreedyStream {
     uint32_t first = 0, count = 0;
   };
 
+  /// Under a budget of weights nothing is submitted ahead: each step needs other weights, and the id that it begins with.
+  Result<int32_t> next_streamed() {
+    const uint32_t kv_length = position_ + launched_;
+    const auto ok = launched_ == 0 ? s_.run({PlanKind::Greedy}, 1, kv_length) : s_.run({PlanKind::Decode, PlanKind::Greedy}, 1, kv_length);
+    if (!ok) return fail(ok.error());
+    ++launched_;
+    int32_t id[1];
+    if (auto read = s_.m().device->read(*s_.ids, 0, std::span<int32_t>(id)); !read) return fail(read.error());
+    return id[0];
+  }
+
   Result<void> fill() {
     while (flying_.size() < 2 && launched_ < most_) {
       const uint32_t count = launched_ == 0 ? 1 : std::min(batch_, most_ - launched_);
@@ -123,6 +135,7 @@ class GreedyStream {
     if (!decode) return fail(decode.error());
     auto greedy = s_.plan(PlanKind::Greedy);
     if (!greedy) return fail(greedy.error());
+    const auto turn = s_.m().weights->share();
     if (auto ok = ready_plan(*(*decode)->plan); !ok) return ok;
     if (auto ok = ready_plan(*(*greedy)->plan); !ok) return ok;
     auto commands = device.begin();

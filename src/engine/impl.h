@@ -47,6 +47,7 @@ enum class PlanKind {
 
 struct Recorded {
   std::unique_ptr<dispatch::Plan> plan;
+  weights::Attached attached;      ///< the cache drops the Plan's bind groups before a weight's buffer goes
   kernels::Rows hidden;            ///< output of Prefill
 };
 

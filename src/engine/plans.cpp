@@ -104,6 +104,7 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
     }
   }
   if (r.failed()) return fail(*r.error);
+  recorded.attached = weights::Attached(*model.weights, *recorded.plan);
   return &plans.emplace(kind, std::move(recorded)).first->second;
 }
 
@@ -115,6 +116,19 @@ Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {
 Result<void> Session::Impl::run(std::initializer_list<PlanKind> kinds, uint32_t count, uint32_t kv_length) {
   Model::Impl& model = m();
   const dispatch::Vars vars{1, count, kernels::attention_splits(kv_length)};
+  if (model.weights->bounded()) {
+    std::vector<weights::Stage> stages;
+    for (PlanKind kind : kinds) {
+      auto recorded = plan(kind);
+      if (!recorded) return fail(recorded.error());
+      stages.push_back({(*recorded)->plan.get(), vars});
+    }
+    auto dispatches = model.weights->run(stages);
+    if (!dispatches) return fail(dispatches.error());
+    model.dispatches += *dispatches;
+    return {};
+  }
+  const auto turn = model.weights->share();
   auto commands = model.device->begin();
   if (!commands) return fail(commands.error());
   for (PlanKind kind : kinds) {

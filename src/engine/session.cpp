@@ -86,6 +86,7 @@ std::vector<float> pool(const std::vector<float>& rows, uint32_t n, uint32_t wid
 Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
   Impl& s = *impl_;
   Model::Impl& model = s.m();
+  if (model.weights->bounded()) return fail(ErrorKind::Unsupported, "a step cannot be timed under a budget of weights: leave --gpu-budget out");
   const auto position = static_cast<uint32_t>(s.tokens.size());
   tokens = std::clamp(tokens, 1u, std::min(model.chunk, model.context - position));
   const std::vector<int32_t> ids(tokens, 0);

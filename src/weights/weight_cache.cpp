@@ -1,29 +1,54 @@
 #include "weights/weight_cache.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/log.h"
 
 namespace gull::weights {
 namespace {
 
-constexpr uint64_t kStagingBound = 64u << 20;   // bytes in flight before waiting for the GPU
-constexpr uint64_t kSliceBytes = 8u << 20;      // bytes relaid at a time
+constexpr uint32_t kNoStop = UINT32_MAX;
 
-/// The most rows a tile may have: binding limits, and a multiple of 64 rows so that output offsets stay aligned.
-uint64_t tile_rows(uint64_t row_bytes, uint64_t max_bytes, uint64_t rows) {
-  const uint64_t fit = max_bytes / row_bytes;
-  return fit >= rows ? rows : (fit >= 64 ? fit / 64 * 64 : fit);
+bool addressable(const gguf::File& file) {
+  for (const gguf::TensorInfo& info : file.tensors())
+    if (info.bytes) return !file.view(info, 0, 1).empty();
+  return true;
 }
+
+bool is_experts(const gguf::TensorInfo& info) { return info.n_dims > 2 && info.name.find("_exps") != std::string::npos; }
 
 }  // namespace
 
-WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gguf::File> file, Options options)
-    : device_(std::move(device)), file_(std::move(file)), options_(options) {
-  const uint64_t limit = std::min(device_->caps().max_binding, device_->caps().max_buffer);
-  options_.max_tile = options_.max_tile ? std::min(options_.max_tile, limit) : limit;
+Result<void> Flow::wrote(uint64_t bytes) {
+  unflushed_ += bytes;
+  if (unflushed_ < bound_ / 4) return {};
+  auto commands = device_.begin();
+  if (!commands) return fail(commands.error());
+  auto submission = device_.submit(std::move(*commands));   // empty: it takes the writes before it along
+  if (!submission) return fail(submission.error());
+  flights_.push_back({*submission, unflushed_});
+  in_flight_ += std::exchange(unflushed_, 0);
+  while (in_flight_ > bound_) {
+    if (auto ok = device_.wait(flights_.front().submission); !ok) return ok;
+    in_flight_ -= flights_.front().bytes;
+    flights_.pop_front();
+  }
+  return {};
 }
+
+WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gguf::File> file, Options options)
+    : device_(std::move(device)), file_(std::move(file)), options_(options), addressable_(addressable(*file_)),
+      reader_(file_, reader_options(addressable_)) {
+  limit_ = std::min(device_->caps().max_binding, device_->caps().max_buffer);
+  if (options_.max_tile) limit_ = std::min(limit_, options_.max_tile);
+  for (const gguf::TensorInfo& info : file_->tensors()) {
+    total_ += gpu_bytes(info);
+    if (info.n_dims == 1) pinned_ += gpu_bytes(info);
+  }
+  bounded_ = options_.budget && options_.budget < total_;
+}
+
+WeightCache::~WeightCache() { ahead_.reset(); }
+
+// ---- what the file has ----------------------------------------------------------------------------------------------
 
 Result<TensorRef> WeightCache::tensor(std::string_view name) {
   auto found = tensor_opt(name);
@@ -32,98 +57,283 @@ Result<TensorRef> WeightCache::tensor(std::string_view name) {
 }
 
 Result<TensorRef> WeightCache::tensor_opt(std::string_view name) {
-  Lock lock(mutex_);
-  if (auto it = tensors_.find(std::string(name)); it != tensors_.end()) return it->second;
   const gguf::TensorInfo* info = file_->tensor(name);
   if (!info) return TensorRef{};
-  auto tensor = std::make_shared<Tensor>();
-  tensor->name = info->name;
-  tensor->info = info;
-  tensor->k = info->dims[0];
-  tensor->rows = info->rows();
-  tensor->matrices = info->n_dims > 2 ? info->dims[2] * info->dims[3] : 1;
-  tensor->type = info->n_dims == 1 ? gguf::Type::F32 : info->type;
-  auto layout = gguf::row_layout(tensor->type, tensor->k);
-  if (!layout) return fail_f(layout.error().kind, "{}: tensor '{}': {}", file_->name(), name, layout.error().message);
-  tensor->layout = *layout;
-  const uint64_t row_bytes = layout->row_bytes;
-  if (row_bytes == 0 || tensor->rows == 0) return fail_f(ErrorKind::BadFile, "{}: tensor '{}' is empty", file_->name(), name);
-  const uint64_t most = options_.max_tile - std::min<uint64_t>(options_.max_tile, layout->table_bytes);
-  if (row_bytes > most)
-    return fail_f(ErrorKind::Unsupported, "{}: one row of '{}' is {}, this device binds at most {}", file_->name(), name,
-                  human_bytes(row_bytes), human_bytes(most));
-  // A 3-D tensor is cut between its matrices, so that each of them lies in one tile.
-  const uint64_t unit = tensor->matrices > 1 && tensor->rows_per_matrix() * row_bytes <= most ? tensor->rows_per_matrix() : 1;
-  const uint64_t step = std::max<uint64_t>(tile_rows(row_bytes * unit, most, tensor->rows / unit), 1) * unit;
-  for (uint64_t first = 0; first < tensor->rows; first += step) {
-    auto tile = std::make_shared<Tile>();
-    tile->tensor = tensor.get();
-    tile->first_row = first;
-    tile->rows = std::min(step, tensor->rows - first);
-    tile->bytes = tile->rows * row_bytes + layout->table_bytes;
-    tensor->tiles.push_back(std::move(tile));
+  if (!bounded_) return find(name, limit_, false);
+  if (is_experts(*info)) return find(name, limit_, true);
+  if (layer_of(name) >= 0 || info->n_dims == 1) return find(name, limit_, false);
+  // Embeddings and output projections are large, and kernels take them in any tiles: a third of the room each, so that one
+  // can be read while another is in use.
+  const auto layout = gguf::row_layout(info->type, info->dims[0]);
+  const uint64_t least = layout ? uint64_t{layout->row_bytes} + layout->table_bytes : 0;
+  return find(name, std::min(limit_, std::max(room() / 3, least)), false);
+}
+
+Result<TensorRef> WeightCache::find(std::string_view name, uint64_t max_bytes, bool by_matrix) {
+  const gguf::TensorInfo* info = file_->tensor(name);
+  if (!info) return fail_f(ErrorKind::NotFound, "{}: there is no tensor '{}'", file_->name(), name);
+  const std::string key = fmt::format("{}|{}|{}", name, max_bytes, by_matrix);
+  Lock lock(mutex_);
+  if (const auto it = tensors_.find(key); it != tensors_.end()) return it->second;
+  auto tensor = cut(*file_, *info, max_bytes, by_matrix);
+  if (!tensor) return tensor;
+  // However it was asked for, a tensor in one piece is the same one.
+  if ((*tensor)->tiles.size() == 1) *tensor = tensors_.try_emplace(fmt::format("{}|whole", name), *tensor).first->second;
+  tensors_.emplace(key, *tensor);
+  return tensor;
+}
+
+Result<gguf::Type> WeightCache::type(std::string_view name) const {
+  const gguf::TensorInfo* info = file_->tensor(name);
+  if (!info) return fail_f(ErrorKind::NotFound, "{}: there is no tensor '{}'", file_->name(), name);
+  return info->type;
+}
+
+// ---- uploaded on first use ------------------------------------------------------------------------------------------
+
+Result<gpu::BufferRef> WeightCache::buffer(std::string_view name) {
+  auto found = buffer_opt(name);
+  if (found && !*found) return fail_f(ErrorKind::NotFound, "{}: there is no tensor '{}'", file_->name(), name);
+  return found;
+}
+
+Result<gpu::BufferRef> WeightCache::buffer_opt(std::string_view name) {
+  if (!file_->tensor(name)) return gpu::BufferRef{};
+  auto tensor = find(name, limit_, false);
+  if (!tensor) return fail(tensor.error());
+  if ((*tensor)->tiles.size() != 1)
+    return fail_f(ErrorKind::Unsupported, "{}: '{}' is larger than the {} that one tile may have: take it in tiles", file_->name(), name,
+                  human_bytes(limit_));
+  auto held = hold((*tensor)->tiles);
+  if (!held) return fail(held.error());
+  return held->front().buffer;
+}
+
+Result<std::vector<TileBuffer>> WeightCache::tiles(std::string_view name, uint64_t max_bytes) {
+  auto tensor = find(name, max_bytes ? std::min(max_bytes, limit_) : limit_, false);
+  if (!tensor) return fail(tensor.error());
+  return hold((*tensor)->tiles);
+}
+
+Result<TileBuffer> WeightCache::expert(std::string_view name, uint64_t e) {
+  auto tensor = find(name, limit_, true);
+  if (!tensor) return fail(tensor.error());
+  const Tensor& t = **tensor;
+  if (e >= t.matrices) return fail_f(ErrorKind::InvalidArgument, "{}: '{}' has {} matrices, there is no number {}", file_->name(), name, t.matrices, e);
+  if (t.tiles.size() != t.matrices)
+    return fail_f(ErrorKind::Unsupported, "{}: one matrix of '{}' is larger than the {} that one tile may have", file_->name(), name, human_bytes(limit_));
+  auto held = hold(std::span(t.tiles).subspan(e, 1));
+  if (!held) return fail(held.error());
+  return held->front();
+}
+
+Result<TileBuffer> WeightCache::tile(std::string_view name, size_t i, uint64_t max_bytes) {
+  auto tensor = find(name, max_bytes ? std::min(max_bytes, limit_) : limit_, false);
+  if (!tensor) return fail(tensor.error());
+  if (i >= (*tensor)->tiles.size())
+    return fail_f(ErrorKind::InvalidArgument, "{}: '{}' has {} tiles, there is no number {}", file_->name(), name, (*tensor)->tiles.size(), i);
+  const TileRef& tile = (*tensor)->tiles[i];
+  ExclusiveLock turn(turn_);
+  ++clock_;
+  Candidates room = candidates(kNoStop);
+  auto buffer = bounded_ ? make_room(*tile, room) : create(*tile);
+  if (!buffer) return fail(buffer.error());
+  // Loose tiles count towards the budget for as long as their caller keeps them.
+  lent_->fetch_add(tile->bytes);
+  gpu::BufferRef lent(buffer->get(), [owner = *buffer, count = lent_, size = tile->bytes](gpu::Buffer*) mutable {
+    owner.reset();
+    count->fetch_sub(size);
+  });
+  Reader::Queue queue(reader_);
+  queue.push(tile);
+  Flow flow(*device_, flow_bound());
+  if (auto ok = fill(tile, lent, queue, flow); !ok) return fail(ok.error());
+  return TileBuffer{std::move(lent), tile->first_row, tile->rows};
+}
+
+Result<std::vector<TileBuffer>> WeightCache::hold(std::span<const TileRef> tiles) {
+  std::vector<TileBuffer> out;
+  const auto collect = [&] {
+    for (const TileRef& tile : tiles) out.push_back({tile->buffer, tile->first_row, tile->rows});
+  };
+  if (bounded_) {
+    ExclusiveLock turn(turn_);
+    Flow flow(*device_, flow_bound());
+    if (auto ok = bring(tiles, kNoStop, flow); !ok) return fail(ok.error());
+    collect();
+    return out;
   }
-  TensorRef shared = std::move(tensor);
-  tensors_.emplace(std::string(name), shared);
-  return shared;
+  SharedLock turn(turn_);
+  if (auto ok = upload(tiles, {}); !ok) return fail(ok.error());
+  collect();
+  return out;
 }
 
 Result<void> WeightCache::ensure(std::span<const std::shared_ptr<dispatch::Resident>> residents) {
-  Lock lock(mutex_);
-  for (const auto& resident : residents) {
-    auto* tile = static_cast<Tile*>(resident.get());   // Plans of models bind tiles and no other residents
-    if (tile->buffer) { ++counters_.hits; continue; }
-    ++counters_.misses;
-    if (auto ok = upload(*tile); !ok) return ok;
+  if (!bounded_) {
+    Lock lock(mutex_);
+    const bool all = std::all_of(residents.begin(), residents.end(), [](const auto& resident) {
+      return static_cast<const Tile&>(*resident).upkeep.state == Tile::Upkeep::State::Resident;
+    });
+    if (all) counters_.hits += residents.size();
+    if (all) return {};
   }
+  std::vector<TileRef> tiles;
+  for (const auto& resident : residents) tiles.push_back(std::static_pointer_cast<Tile>(resident));   // models bind no others
+  if (!bounded_) return upload(tiles, {});
+  ExclusiveLock turn(turn_);
+  Flow flow(*device_, flow_bound());
+  return bring(tiles, kNoStop, flow);
+}
+
+Result<void> WeightCache::load(std::span<const TileRef> tiles, const UploadProgress& progress) {
+  SharedLock turn(turn_);
+  return upload(tiles, progress);
+}
+
+/// Those that nobody uploads yet: they are this caller's now.
+std::vector<TileRef> WeightCache::claim(std::span<const TileRef> tiles) {
+  std::vector<TileRef> mine;
+  Lock lock(mutex_);
+  for (const TileRef& tile : tiles) {
+    if (tile->upkeep.state == Tile::Upkeep::State::Resident) {
+      ++counters_.hits;
+    } else if (tile->upkeep.state == Tile::Upkeep::State::Absent) {
+      ++counters_.misses;
+      tile->upkeep.state = Tile::Upkeep::State::Loading;
+      mine.push_back(tile);
+    }
+  }
+  return mine;
+}
+
+/// Without a budget. Single flight: what another thread is uploading is waited for.
+Result<void> WeightCache::upload(std::span<const TileRef> tiles, const UploadProgress& progress) {
+  using State = Tile::Upkeep::State;
+  for (;;) {
+    const std::vector<TileRef> mine = claim(tiles);
+    std::vector<gpu::BufferRef> buffers;
+    Result<void> result;
+    uint64_t done = 0, total = 0;
+    for (const TileRef& tile : mine) {
+      auto buffer = create(*tile);
+      if (!buffer) { result = fail(buffer.error()); break; }
+      buffers.push_back(std::move(*buffer));
+      total += tile->bytes;
+    }
+    size_t settled = 0;
+    if (result && !mine.empty()) {
+      Reader::Queue queue(reader_);
+      Flow flow(*device_, flow_bound());
+      for (const TileRef& tile : mine) queue.push(tile);
+      for (; settled < mine.size(); ++settled) {
+        if (progress && !progress(done, total)) result = fail(ErrorKind::Cancelled, "loading was cancelled");
+        if (result) result = fill(mine[settled], buffers[settled], queue, flow);
+        if (!result) break;
+        done += mine[settled]->bytes;
+        settle(mine[settled], std::move(buffers[settled]));
+      }
+      if (result && progress) progress(done, total);
+    }
+    for (size_t i = settled; i < mine.size(); ++i) unsettle(mine[i]);
+    if (!result) return result;
+    Lock lock(mutex_);
+    bool again = false;
+    for (const TileRef& tile : tiles) {
+      while (tile->upkeep.state == State::Loading) loaded_.wait(lock);
+      again = again || tile->upkeep.state == State::Absent;   // the other thread failed: try it here
+    }
+    if (!again) return {};
+  }
+}
+
+Result<gpu::BufferRef> WeightCache::create(const Tile& tile) {
+  return device_->create_buffer(tile.bytes, gpu::kStorage | gpu::kCopyDst | gpu::kCopySrc, gpu::Memory::Weights, tile.tensor->name);
+}
+
+/// Reads a tile through the queue, where it comes next, and writes it.
+Result<void> WeightCache::fill(const TileRef& tile, const gpu::BufferRef& buffer, Reader::Queue& queue, Flow& flow) {
+  bool waited = false;
+  for (uint64_t rows = 0; rows < tile->rows;) {
+    auto taken = queue.next();
+    if (!taken) return fail(taken.error());
+    if (auto ok = device_->write(*buffer, taken->piece.offset(), taken->bytes); !ok) return ok;
+    if (auto ok = flow.wrote(taken->bytes.size()); !ok) return ok;
+    rows += taken->piece.rows;
+    waited = waited || taken->waited;
+  }
+  // The pages of a mapped file go back the first time; what is streamed again and again is left to the system.
+  const gguf::TensorInfo& info = *tile->tensor->info;
+  if (!std::exchange(tile->upkeep.seen, true)) file_->release(info, tile->first_row * info.row_bytes(), tile->rows * info.row_bytes());
+  Lock lock(mutex_);
+  ++counters_.uploads;
+  counters_.upload_bytes += tile->bytes;
+  counters_.stalls += waited;
   return {};
 }
 
-Result<void> WeightCache::upload(Tile& tile) {
-  const Tensor& tensor = *tile.tensor;
-  auto buffer = device_->create_buffer(tile.bytes, gpu::kStorage | gpu::kCopyDst | gpu::kCopySrc, gpu::Memory::Weights, tensor.name);
-  if (!buffer) return fail(buffer.error());
-  const bool vector = tensor.info->n_dims == 1;
-  const uint64_t file_row = tensor.info->row_bytes();
-  const uint64_t row_bytes = tensor.layout.row_bytes;
-  const uint64_t rows_at_once = std::max<uint64_t>(kSliceBytes / row_bytes, 1);
-  std::vector<std::byte> raw, relaid;
-  for (uint64_t row = 0; row < tile.rows; row += rows_at_once) {
-    const uint64_t rows = std::min(rows_at_once, tile.rows - row);
-    const uint64_t offset = (tile.first_row + row) * file_row;
-    auto bytes = file_->view(*tensor.info, offset, rows * file_row);
-    if (bytes.empty()) {
-      raw.resize(rows * file_row);
-      if (auto ok = file_->read(*tensor.info, offset, raw); !ok) return ok;
-      bytes = raw;
-    }
-    relaid.assign(rows * row_bytes, std::byte{0});
-    if (vector && tensor.info->type != gguf::Type::F32) {
-      std::vector<float> values(tensor.k);
-      if (auto ok = gguf::dequantize(tensor.info->type, bytes, values); !ok) return ok;
-      std::memcpy(relaid.data(), values.data(), values.size() * sizeof(float));
-    } else {
-      gguf::relay_rows(tensor.layout, bytes, relaid);
-    }
-    if (auto ok = device_->write(**buffer, row * row_bytes, std::span<const std::byte>(relaid)); !ok) return ok;
-    unflushed_ += relaid.size();
-    if (unflushed_ >= kStagingBound) {
-      auto commands = device_->begin();
-      if (!commands) return fail(commands.error());
-      if (auto ok = device_->submit(std::move(*commands)); !ok) return fail(ok.error());
-      if (auto ok = device_->wait_idle(); !ok) return ok;
-      unflushed_ = 0;
-    }
+void WeightCache::settle(const TileRef& tile, gpu::BufferRef buffer) {
+  {
+    Lock lock(mutex_);
+    tile->buffer = std::move(buffer);
+    tile->upkeep.state = Tile::Upkeep::State::Resident;
+    resident_.push_back(tile);
+    cached_bytes_ += tile->bytes;
+    if (tile->upkeep.pinned) cached_pinned_ += tile->bytes;
   }
-  if (tensor.layout.table_bytes) {
-    const std::vector<std::byte> table = gguf::row_table(tensor.type);
-    if (auto ok = device_->write(**buffer, tile.rows * row_bytes, std::span<const std::byte>(table)); !ok) return ok;
+  loaded_.notify_all();
+}
+
+void WeightCache::unsettle(const TileRef& tile) {
+  {
+    Lock lock(mutex_);
+    tile->upkeep.state = Tile::Upkeep::State::Absent;
   }
-  ++counters_.uploads;
-  counters_.upload_bytes += tile.bytes;
-  cached_bytes_ += tile.bytes;
-  tile.buffer = std::move(*buffer);
-  return {};
+  loaded_.notify_all();
+}
+
+// ---- forgetting -----------------------------------------------------------------------------------------------------
+
+size_t WeightCache::drop_prefix(std::string_view prefix) {
+  return drop_where([prefix](const Tensor& tensor) { return has_prefix(tensor.name, prefix); }, false);
+}
+
+size_t WeightCache::drop_prefix_destroy(std::string_view prefix) {
+  return drop_where([prefix](const Tensor& tensor) { return has_prefix(tensor.name, prefix); }, true);
+}
+
+size_t WeightCache::drop_layers_destroy(uint32_t first, uint32_t last) {
+  return drop_where([=](const Tensor& tensor) {
+    const int64_t layer = layer_of(tensor.name);
+    return layer >= int64_t{first} && layer < int64_t{last};
+  }, true);
+}
+
+size_t WeightCache::drop_where(const std::function<bool(const Tensor&)>& wanted, bool destroy_now) {
+  ExclusiveLock turn(turn_);
+  std::vector<TileRef> victims;
+  {
+    Lock lock(mutex_);
+    for (const TileRef& tile : resident_)
+      if (wanted(*tile->tensor)) victims.push_back(tile);
+  }
+  std::vector<gpu::BufferRef> buffers;
+  for (const TileRef& tile : victims) buffers.push_back(evict(tile));
+  // A device that is lost has nothing to wait for; its buffers go all the same.
+  if (destroy_now) (void)destroy(std::move(buffers));
+  return victims.size();
+}
+
+// ---- figures --------------------------------------------------------------------------------------------------------
+
+uint64_t WeightCache::cached_count() const {
+  Lock lock(mutex_);
+  return resident_.size();
+}
+
+uint64_t WeightCache::cached_bytes() const {
+  Lock lock(mutex_);
+  return cached_bytes_;
 }
 
 Counters WeightCache::counters() const {
@@ -131,9 +341,14 @@ Counters WeightCache::counters() const {
   return counters_;
 }
 
-uint64_t WeightCache::cached_bytes() const {
+void WeightCache::attach(dispatch::Plan* plan) {
   Lock lock(mutex_);
-  return cached_bytes_;
+  plans_.push_back(plan);
+}
+
+void WeightCache::detach(dispatch::Plan* plan) {
+  Lock lock(mutex_);
+  std::erase(plans_, plan);
 }
 
 }  // namespace gull::weights
