@@ -3,20 +3,20 @@
 
 #include <cstdio>
 
-int fail(const gull::Error& error) {
+int report(const gull::Error& error) {
   std::fprintf(stderr, "hello: %s\n", error.message.c_str());
   return 1;
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return fail({gull::ErrorKind::InvalidArgument, "usage: hello MODEL.gguf PROMPT"});
+  if (argc != 3) return report({gull::ErrorKind::InvalidArgument, "usage: hello MODEL.gguf PROMPT"});
 
   auto model = gull::Model::load(argv[1]);
-  if (!model) return fail(model.error());
+  if (!model) return report(model.error());
   auto session = gull::Session::create(*model);
-  if (!session) return fail(session.error());
+  if (!session) return report(session.error());
   auto prompt = (*model)->tokenize(argv[2]);
-  if (!prompt) return fail(prompt.error());
+  if (!prompt) return report(prompt.error());
 
   gull::GenerateOptions options;
   options.max_tokens = 32;
@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
     std::fwrite(piece.text.data(), 1, piece.text.size(), stdout);
     return std::fflush(stdout) == 0;
   });
-  if (!result) return fail(result.error());
+  if (!result) return report(result.error());
   std::printf("\n%u tokens at %.1f per second\n", result->timings.generated_tokens,
               result->timings.generated_tokens / result->timings.generate_s);
 }

@@ -1,11 +1,12 @@
 """`chat`: from a pipe, and in a terminal."""
+import fcntl
 import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 
@@ -41,11 +42,11 @@ class Terminal:
     """The program in a pseudo-terminal."""
 
     def __init__(self, *arguments, env):
-        self.process, self.screen = None, ""
+        self.screen = ""
         master, slave = pty.openpty()
         self.master = master
         self.process = subprocess.Popen([GULL, *arguments], stdin=slave, stdout=slave, stderr=slave, env=dict(os.environ, TERM="xterm", **env),
-                                        start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0))
+                                        start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(slave)
 
     def wait_for(self, text, seconds=120):
@@ -60,6 +61,14 @@ class Terminal:
                 raise AssertionError(f"{text!r} did not appear in {self.screen!r}")
         self.screen = self.screen.split(text, 1)[1]
 
+    def wait_for_prompt(self, seconds=120):
+        """The prompt shows a moment before the terminal is set up for editing."""
+        self.wait_for("> ", seconds)
+        end = time.monotonic() + seconds
+        while termios.tcgetattr(self.master)[3] & termios.ICANON:
+            assert time.monotonic() < end, "line editing never began"
+            time.sleep(0.01)
+
     def type(self, text):
         os.write(self.master, text.encode())
 
@@ -70,18 +79,19 @@ class InTerminal(ProgramTest):
         with tempfile.TemporaryDirectory() as cache:
             terminal = Terminal("chat", model, "-n", "400", "--temp", "0", "--ignore-eog", env={"XDG_CACHE_HOME": cache})
             terminal.wait_for("/help for help")
-            terminal.wait_for("> ")
+            terminal.wait_for_prompt()
             terminal.type("/hexlp\x1b[D\x1b[D\x7f\r")       # two to the left, rub out the x
             terminal.wait_for("/reset")
-            terminal.wait_for("> ")
+            terminal.wait_for_prompt()
             terminal.type("\x03")                              # Ctrl-C at the prompt leaves nothing
             terminal.wait_for("/exit leaves")
-            terminal.wait_for("> ")
+            terminal.wait_for_prompt()
             terminal.type("Count to a thousand.\r")
-            time.sleep(1.5)
+            terminal.wait_for("thousand.\r\n")
+            terminal.wait_for(" ")                             # the answer has begun
             terminal.type("\x03")                              # Ctrl-C in an answer ends that answer
             terminal.wait_for("ended by cancelled")
-            terminal.wait_for("> ")
+            terminal.wait_for_prompt()
             terminal.type("/exit\r")
             self.assertEqual(terminal.process.wait(20), 0)
             with open(os.path.join(cache, "gull/chat-history")) as f:
