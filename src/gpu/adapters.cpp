@@ -49,6 +49,7 @@ void describe_features(const Procs& procs, WGPUAdapter adapter, DeviceInfo& info
                                                             {WGPUFeatureName_TimestampQuery, "timestamp-query"}};
   for (auto [feature, name] : known)
     if (procs.AdapterHasFeature(adapter, feature)) info.features.emplace_back(name);
+  if (procs.ext.naga && procs.AdapterHasFeature(adapter, static_cast<WGPUFeatureName>(0x00030021))) info.features.emplace_back("subgroups");
   if (procs.ext.set_immediates) info.features.emplace_back("immediates");
 }
 

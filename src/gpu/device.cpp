@@ -124,9 +124,11 @@ std::vector<WGPUFeatureName> wanted_features(const Procs& procs, WGPUAdapter ada
     return true;
   };
   caps.f16 = want(!options.no_f16, WGPUFeatureName_ShaderF16);
-  caps.subgroups = want(!options.no_subgroups, WGPUFeatureName_Subgroups);
+  // wgpu-native has its own feature numbers for subgroup operations and for immediates.
+  constexpr auto native_subgroups = static_cast<WGPUFeatureName>(0x00030021);
+  caps.subgroups = want(!options.no_subgroups, WGPUFeatureName_Subgroups) ||
+                   (procs.ext.naga && want(!options.no_subgroups, native_subgroups));
   caps.timestamps = want(true, WGPUFeatureName_TimestampQuery);
-  // wgpu-native has its own feature numbers for what the standard does not name: immediates.
   constexpr auto native_immediates = static_cast<WGPUFeatureName>(0x00030001);
   if (procs.ext.set_immediates && !options.no_immediates && !options.baseline_limits &&
       (!procs.ext.naga || procs.AdapterHasFeature(adapter, native_immediates))) {

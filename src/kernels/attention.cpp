@@ -11,9 +11,8 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 
-/// Grid: x = heads, y = tokens, z = splits. Bindings: q, K, V, out, State, [sinks].
+/// Grid: x = heads, y = tokens. Bindings: q, K, V, y, State, [sinks].
 /// 64 positions at a time: each thread scores one, then the threads share the value dimensions, `PARTS` positions apart.
-/// Split: writes (max, sum) and the unnormalised values of its part to `out`; else the finished row.
 constexpr std::string_view kAttention = R"(
 fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 var<workgroup> qs: array<vec4<f32>, $D4$>;
@@ -43,14 +42,13 @@ fn sum(t: u32, v: f32) -> f32 {
   return s;
 }
 @compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let head = g.x;
   let kvh = head / $GROUP$;
   let pos = S.pos + g.y;
   $RANGE$
-  let per = ((end - start + nw.z - 1u) / nw.z + 63u) / 64u * 64u;
-  let j0 = start + g.z * per;
-  let j1 = min(end, j0 + per);
+  let j0 = start;
+  let j1 = end;
   for (var i = t; i < $D4$; i += 64u) { qs[i] = q[(g.y * $QS$ + $QO$ + head * $D$) / 4u + i] * $SCALE$; }
   workgroupBarrier();
   let dim = t % $DT$;
@@ -94,6 +92,72 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u
     var a = vec4<f32>(0.0);
     for (var c = 0u; c < $PARTS$; c++) { a += vals[c * $DTALL$ + i]; }
     $OUT$
+  }
+}
+)";
+
+/// Grid: x = heads, z = splits. The decode kernel: 256 threads, 64 positions at a time, four threads a position, so that
+/// all keys of a chunk are in flight at once; then all threads share the value dimensions. Bindings as above.
+constexpr std::string_view kPart = R"(
+fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
+var<workgroup> qs: array<vec4<f32>, $D4$>;
+var<workgroup> quarter: array<f32, 256>;
+var<workgroup> sc: array<vec4<f32>, 16>;
+var<workgroup> vals: array<vec4<f32>, $VALS$>;
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let head = g.x;
+  let kvh = head / $GROUP$;
+  let pos = S.pos;
+  $RANGE$
+  let per = ((end - start + nw.z - 1u) / nw.z + 63u) / 64u * 64u;
+  let j0 = start + g.z * per;
+  let j1 = min(end, j0 + per);
+  for (var i = t; i < $D4$; i += 256u) { qs[i] = q[($QO$ + head * $D$) / 4u + i] * $SCALE$; }
+  workgroupBarrier();
+  let dim = t % $DT$;
+  let first = t / $DT$;
+  var a = vec4<f32>(0.0);
+  var m = -3.0e38;
+  var l = 0.0;
+  for (var j = j0; j < j1; j += 64u) {
+    let at = j + t / 4u;
+    var d = vec4<f32>(0.0);
+    let kb = (min(at, j1 - 1u) * $KV$ + kvh) * $D4$;
+    for (var i = t % 4u; i < $D4$; i += 4u) { d += qs[i] * $LOADK$; }
+    quarter[t] = d.x + d.y + d.z + d.w;
+    workgroupBarrier();
+    if (t < 64u) {
+      var s = quarter[4u * t] + quarter[4u * t + 1u] + quarter[4u * t + 2u] + quarter[4u * t + 3u];
+      $CAP$
+      quarter[t * 4u] = select(-3.0e38, s, j + t < j1);
+    }
+    workgroupBarrier();
+    if (t < 16u) { sc[t] = vec4<f32>(quarter[16u * t], quarter[16u * t + 4u], quarter[16u * t + 8u], quarter[16u * t + 12u]); }
+    workgroupBarrier();
+    var top = sc[0];
+    for (var i = 1u; i < 16u; i++) { top = max(top, sc[i]); }
+    let best = max(m, max(max(top.x, top.y), max(top.z, top.w)));
+    var total = vec4<f32>(0.0);
+    for (var i = 0u; i < 16u; i++) { total += select(vec4<f32>(0.0), exp(sc[i] - best), sc[i] > vec4<f32>(-2.0e38)); }
+    let fix = exp(m - best);
+    l = l * fix + total.x + total.y + total.z + total.w;
+    m = best;
+    let count = min(64u, j1 - j);
+    a = a * fix;
+    if (dim < $D4$ && first < $PARTS$) {
+      for (var c = first; c < count; c += $PARTS$) { a += exp(sc[c / 4u][c % 4u] - best) * $LOADV$; }
+    }
+    workgroupBarrier();
+  }
+  if (first < $PARTS$) { vals[first * $DT$ + dim] = a; }
+  workgroupBarrier();
+  for (var i = t; i < $D4$; i += 256u) {
+    var s = vec4<f32>(0.0);
+    for (var c = 0u; c < $PARTS$; c++) { s += vals[c * $DT$ + i]; }
+    let to = (head * $MAX$ + g.z) * $PART4$;
+    y[to + 1u + i] = s;
+    if (i == 0u) { y[to] = vec4<f32>(m, l, f32(nw.z), 0.0); }
   }
 }
 )";
@@ -171,15 +235,12 @@ std::string declarations(const KvLayer& kv, bool sinks) {
   return text;
 }
 
-std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool split) {
+std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
   const Geometry geo(kv.head_dim);
-  const bool sinks = a.sinks && !split;
+  const bool sinks = bool(a.sinks);
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
-  const std::string out = split
-      ? expand("y[(head * $MAX$ + g.z) * $PART4$ + 1u + i] = a;\n    if (i == 0u) { y[(head * $MAX$ + g.z) * $PART4$] = vec4<f32>(m, l, f32(nw.z), 0.0); }",
-               {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}})
-      : expand("y[(g.y * $YS$ + $YO$ + head * $D$) / 4u + i] = a * fix_out / l;", {{"YS", y.stride}, {"YO", y.offset}, {"D", geo.d}});
-  const std::string sink = split ? "" : sinks
+  const std::string out = expand("y[(g.y * $YS$ + $YO$ + head * $D$) / 4u + i] = a * fix_out / l;", {{"YS", y.stride}, {"YO", y.offset}, {"D", geo.d}});
+  const std::string sink = sinks
       ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
       : "let fix_out = 1.0;";
   const std::string load_v_index = fmt::format("((j + c) * {}u + kvh) * {}u + d4", kv.heads, geo.d4);
@@ -189,6 +250,17 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
          expand(body, {{"D", geo.d}, {"D4", geo.d4}, {"DT", geo.threads}, {"DPT", geo.per_thread}, {"PARTS", geo.parts},
                        {"DTALL", geo.threads * geo.per_thread}, {"VALS", geo.threads * geo.per_thread * geo.parts},
                        {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"SCALE", a.scale}});
+}
+
+std::string part_source(const Rows& q, const KvLayer& kv, const Attention& a) {
+  const uint32_t d4 = kv.head_dim / 4, threads = std::min(d4, 256u), parts = 256 / threads;
+  const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
+  const std::string load_v = fmt::format("((j + c) * {}u + kvh) * {}u + dim", kv.heads, d4);
+  const std::string body = expand(kPart, {{"RANGE", range_text(a)}, {"CAP", cap}, {"LOADK", kv_load(kv.type, "K", "kb + i")},
+                                          {"LOADV", kv_load(kv.type, "V", load_v)}});
+  return declarations(kv, false) +
+         expand(body, {{"D", kv.head_dim}, {"D4", d4}, {"DT", threads}, {"PARTS", parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads},
+                       {"KV", kv.heads}, {"QO", q.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}});
 }
 
 std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, bool quantise) {
@@ -218,13 +290,13 @@ void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a
   if (!split) {
     operands.push_back(y.buffer), operands.push_back(r.state);
     if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
-    return r.step(key, [&] { return gpu::PipelineDesc{"attention", source(q, kv, a, y, false), kinds(letters)}; }, std::move(operands),
+    return r.step(key, [&] { return gpu::PipelineDesc{"attention", source(q, kv, a, y), kinds(letters)}; }, std::move(operands),
                   {a.heads}, {1, dispatch::Var::Tokens, 1});
   }
   auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
   if (r.failed()) return;
   operands.push_back(parts), operands.push_back(r.state);
-  r.step(key, [&] { return gpu::PipelineDesc{"attention part", source(q, kv, a, y, true), kinds(letters)}; }, std::move(operands), {a.heads},
+  r.step(key, [&] { return gpu::PipelineDesc{"attention part", part_source(q, kv, a), kinds(letters)}; }, std::move(operands), {a.heads},
          {}, {1, dispatch::Var::Splits, 1});
   std::vector<dispatch::Operand> merge{parts, y.buffer};
   std::string merge_letters = "rw";

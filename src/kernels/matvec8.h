@@ -15,6 +15,15 @@ struct Matvec8 {
   const KvLayer* kv = nullptr;
 };
 
+/// The projection that was recorded last: rope_kv may take it over into one dispatch (recorder.h: Recorder::last).
+struct LastProjection {
+  Matvec matvec;
+  size_t steps = 0;             ///< length of the Plan just after it
+};
+/// Replaces the projection into `qkv` that was recorded just before by one that also rotates q and k and writes the cache.
+/// False, and nothing recorded, where that cannot be.
+bool fuse_heads(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv);
+
 /// Whether these weights, sizes and this device can use it.
 bool matvec8_fits(const Recorder& r, const Matvec8& m);
 void matvec8(Recorder& r, const Matvec8& m);

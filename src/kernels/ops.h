@@ -22,6 +22,10 @@ std::string activation_helpers();
 
 /// x[t] = W[ids[t]] · scale. ids: u32 a token.
 void embed(Recorder& r, const weights::TensorRef& table, const gpu::BufferRef& ids, const Rows& x, float scale = 1.0f);
+/// x[t] += W[position of t]; a position beyond the table adds nothing.
+void add_position(Recorder& r, const weights::TensorRef& table, const Rows& x);
+/// x[t] += W[0]
+void add_first_row(Recorder& r, const weights::TensorRef& table, const Rows& x);
 
 /// y = norm(x), and with `add`: y = add + norm(x). x and y may be the same memory.
 void norm(Recorder& r, const Rows& x, const Norm& n, const Rows& y, const Rows& add = {});
@@ -72,11 +76,6 @@ struct RopeKv {
   bool write_kv = true;
 };
 void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv);
-
-/// project and rope_kv in one: outputs are q, k, v in that order, side by side in `qkv`. In decode one dispatch where the
-/// weights, the device and the options allow.
-void project_heads(Recorder& r, const Rows& x, const Norm& n, const std::vector<Projection>& outputs, const Rows& qkv,
-                   const RopeKv& options, const KvLayer& kv);
 
 struct Attention {
   uint32_t heads = 0;

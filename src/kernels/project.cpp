@@ -2,6 +2,7 @@
 #include "kernels/matmul.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
+#include "kernels/matmul8.h"
 #include "kernels/matvec8.h"
 #include "kernels/ops.h"
 #include "kernels/wgsl.h"
@@ -14,6 +15,7 @@ void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
   if (r.failed()) return;
   for (const auto& tile : p.weight->tiles) {
     if (r.decode()) matvec_tile(r, x, p, tile, add);
+    else if (matmul8_fits(r, x, p)) matmul8_tile(r, x, p, tile, add);
     else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens));
   }
 }
@@ -30,6 +32,7 @@ bool quick(Recorder& r, const Matvec& m) {
     if (!matvec8_fits(r, q)) q.y8 = nullptr;
   }
   matvec8(r, q);
+  if (m.outputs.size() == 3 && !m.gated) r.last = std::make_shared<LastProjection>(LastProjection{m, r.plan.steps()});
   if (q.y8 && !r.failed()) r.twins[y.buffer->id()] = q.y8;
   return true;
 }
@@ -44,6 +47,20 @@ Rows normed(Recorder& r, const Rows& x, const Norm& n) {
 
 }  // namespace
 
+bool fuse_heads(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv) {
+  if (r.failed() || !r.last || r.last->steps != r.plan.steps()) return false;
+  const Matvec& m = r.last->matvec;
+  if (m.outputs[0].y.buffer != qkv.buffer || m.outputs[0].y.offset != qkv.offset || m.outputs[2].weight->rows != uint64_t{kv.heads} * kv.head_dim)
+    return false;
+  Matvec8 fused;
+  fused.base = m, fused.rope = &options, fused.kv = &kv;
+  if (!matvec8_fits(r, fused)) return false;
+  r.plan.pop();
+  matvec8(r, fused);
+  r.last.reset();
+  return true;
+}
+
 void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> outputs) {
   if (r.failed()) return;
   Matvec m;
@@ -56,17 +73,6 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   }
   const Rows input = normed(r, x, n);
   for (const auto& p : outputs) plain(r, input, p, false);
-}
-
-void project_heads(Recorder& r, const Rows& x, const Norm& n, const std::vector<Projection>& outputs, const Rows& qkv,
-                   const RopeKv& options, const KvLayer& kv) {
-  if (r.failed()) return;
-  Matvec8 m;
-  m.base.x = x, m.base.norm = n, m.base.outputs = outputs;
-  m.rope = &options, m.kv = &kv;
-  if (matvec8_fits(r, m)) return matvec8(r, m);
-  project(r, x, n, outputs);
-  rope_kv(r, qkv, options, kv);
 }
 
 void project_add(Recorder& r, const Rows& x, const Projection& p) {

@@ -49,6 +49,8 @@ struct Choices {
   bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
 };
 
+struct LastProjection;
+
 /// Everything that recording needs. The first failure is kept in `error`, later calls do nothing: a forward pass reads
 /// without error handling between its lines, and the caller looks at `error` once.
 struct Recorder {
@@ -62,6 +64,9 @@ struct Recorder {
   std::optional<Error> error;
   /// Buffers whose contents also stand quantised (blocks of dot8.h) in another, by id. A step that writes the buffer ends it.
   std::unordered_map<uint64_t, gpu::BufferRef> twins;
+
+  /// The projection that the Plan ends with, while it does: what follows may be fused into it.
+  std::shared_ptr<LastProjection> last;
 
   gpu::BufferRef twin(const Rows& x) const {
     const auto it = x.offset == 0 ? twins.find(x.buffer->id()) : twins.end();

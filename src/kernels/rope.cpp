@@ -1,5 +1,6 @@
 // Heads: a norm for each, rotary positions, and the write into the KV cache.
 #include "kernels/kv.h"
+#include "kernels/matvec8.h"
 #include "kernels/ops.h"
 #include "kernels/wgsl.h"
 
@@ -117,7 +118,7 @@ std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
 }  // namespace
 
 void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
-  if (r.failed()) return;
+  if (r.failed() || fuse_heads(r, qkv, o, kv)) return;
   if (kv.head_dim % 4 != 0)
     return r.fail_with({ErrorKind::Unsupported, fmt::format("attention heads of {} dimensions: gull needs a multiple of 4", kv.head_dim)});
   std::vector<dispatch::Operand> operands{qkv.buffer};

@@ -154,6 +154,120 @@ fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<
 }
 )";
 
+constexpr std::string_view kUnit = "struct U8 { q0: vec4<u32>, q1: vec4<u32>, q2: vec4<u32>, q3: vec4<u32>, s: vec4<f32> };\n";
+
+constexpr std::string_view kW4_0 = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let m = vec4<u32>(0x0f0f0f0fu);
+  let p = W$S$[rb + 2u * u];
+  let q = W$S$[rb + 2u * u + 1u];
+  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
+  return U8(p & m, (p >> vec4<u32>(4u)) & m, q & m, (q >> vec4<u32>(4u)) & m, vec4<f32>(d.x, -8.0 * d.x, d.y, -8.0 * d.y));
+}
+)";
+
+constexpr std::string_view kW4_1 = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let m = vec4<u32>(0x0f0f0f0fu);
+  let p = W$S$[rb + 2u * u];
+  let q = W$S$[rb + 2u * u + 1u];
+  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 8u));
+  let e = unpack2x16float(wd$S$(rb, $P1$ + u * 8u + 4u));
+  return U8(p & m, (p >> vec4<u32>(4u)) & m, q & m, (q >> vec4<u32>(4u)) & m, vec4<f32>(d, e));
+}
+)";
+
+constexpr std::string_view kW5_0 = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let m = vec4<u32>(0x0f0f0f0fu);
+  let p = W$S$[rb + 2u * u];
+  let q = W$S$[rb + 2u * u + 1u];
+  let g = wd$S$(rb, $P1$ + u * 8u);
+  let h = wd$S$(rb, $P1$ + u * 8u + 4u);
+  let d = unpack2x16float(wd$S$(rb, $P2$ + u * 4u));
+  return U8((p & m) | hv$S$(g, 0u), ((p >> vec4<u32>(4u)) & m) | hv$S$(g, 4u), (q & m) | hv$S$(h, 0u),
+            ((q >> vec4<u32>(4u)) & m) | hv$S$(h, 4u), vec4<f32>(d.x, -16.0 * d.x, d.y, -16.0 * d.y));
+}
+)";
+
+constexpr std::string_view kW8_0 = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
+  return U8(W$S$[rb + 4u * u], W$S$[rb + 4u * u + 1u], W$S$[rb + 4u * u + 2u], W$S$[rb + 4u * u + 3u], vec4<f32>(d.x, 0.0, d.y, 0.0));
+}
+)";
+
+constexpr std::string_view kW4_K = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let k = vec4<u32>(0x0f0f0f0fu);
+  let base = rb + (u >> 2u) * 9u;
+  let p = u & 3u;
+  let head = W$S$[base];
+  let q = W$S$[base + 1u + 2u * p];
+  let r = W$S$[base + 2u + 2u * p];
+  let dm = unpack2x16float(head.x);
+  let s = sc$S$(head, p);
+  return U8(q & k, r & k, (q >> vec4<u32>(4u)) & k, (r >> vec4<u32>(4u)) & k,
+            vec4<f32>(dm.x * s.x, -dm.y * s.z, dm.x * s.y, -dm.y * s.w));
+}
+)";
+
+constexpr std::string_view kW5_K = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let k = vec4<u32>(0x0f0f0f0fu);
+  let one = vec4<u32>(0x01010101u);
+  let four = vec4<u32>(4u);
+  let base = rb + (u >> 2u) * 11u;
+  let p = u & 3u;
+  let head = W$S$[base];
+  let g = W$S$[base + 1u] >> vec4<u32>(2u * p);
+  let h = W$S$[base + 2u] >> vec4<u32>(2u * p);
+  let q = W$S$[base + 3u + 2u * p];
+  let r = W$S$[base + 4u + 2u * p];
+  let dm = unpack2x16float(head.x);
+  let s = sc$S$(head, p);
+  return U8((q & k) | ((g & one) << four), (r & k) | ((h & one) << four), ((q >> four) & k) | (((g >> vec4<u32>(1u)) & one) << four),
+            ((r >> four) & k) | (((h >> vec4<u32>(1u)) & one) << four), vec4<f32>(dm.x * s.x, -dm.y * s.z, dm.x * s.y, -dm.y * s.w));
+}
+)";
+
+constexpr std::string_view kW6_K = R"(
+fn w8$S$(rb: u32, u: u32) -> U8 {
+  let k = vec4<u32>(0x0f0f0f0fu);
+  let t = vec4<u32>(0x30303030u);
+  let four = vec4<u32>(4u);
+  let block = u >> 2u;
+  let h = (u >> 1u) & 1u;
+  let s = u & 1u;
+  let lb = rb + block * 8u + h * 4u + s * 2u;
+  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
+  let l0 = W$S$[lb];
+  let l1 = W$S$[lb + 1u];
+  let h0 = W$S$[hb] >> vec4<u32>(2u * s);
+  let h1 = W$S$[hb + 1u] >> vec4<u32>(2u * s);
+  let dd = unpack2x16float(wd$S$(rb, $P3$ + (block & 0xfffffffeu) * 2u));
+  let d = select(dd.x, dd.y, (block & 1u) != 0u);
+  let at = $P2$ + block * 16u + h * 8u;
+  let x = wd$S$(rb, at) >> (16u * s);
+  let y = wd$S$(rb, at + 4u) >> (16u * s);
+  return U8((l0 & k) | ((h0 << four) & t), (l1 & k) | ((h1 << four) & t), ((l0 >> four) & k) | (h0 & t), ((l1 >> four) & k) | (h1 & t),
+            d * vec4<f32>(f32(i32(x << 24u) >> 24u), f32(i32(x << 16u) >> 24u), f32(i32(y << 24u) >> 24u), f32(i32(y << 16u) >> 24u)));
+}
+)";
+
+std::string_view unit_source(Type type) {
+  switch (type) {
+    case Type::Q4_0: return kW4_0;
+    case Type::Q4_1: return kW4_1;
+    case Type::Q5_0: return kW5_0;
+    case Type::Q8_0: return kW8_0;
+    case Type::Q4_K: return kW4_K;
+    case Type::Q5_K: return kW5_K;
+    case Type::Q6_K: return kW6_K;
+    default: return {};
+  }
+}
+
 std::string source(Type type) {
   const std::string common = std::string(kCommon) + std::string(kNeighbours);
   switch (type) {
@@ -177,6 +291,15 @@ Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix)
   if (text.empty() || layout.k % 64) return fail(ErrorKind::Internal, "no integer dot product for this type or row length");
   const std::string s(suffix);
   return expand(text, {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
+}
+
+bool unpack8_halves(Type type) { return type == Type::Q6_K; }
+
+Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suffix) {
+  const std::string_view unit = unit_source(layout.type);
+  if (unit.empty() || layout.k % 64) return fail(ErrorKind::Internal, "no integer tile for this type or row length");
+  const std::string s(suffix);
+  return std::string(kUnit) + expand(source(layout.type) + std::string(unit), {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
 }
 
 }  // namespace gull::kernels

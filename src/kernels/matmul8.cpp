@@ -1,0 +1,171 @@
+#include "kernels/matmul8.h"
+
+#include "kernels/dot8/dot8.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+/// Grid: x = ⌈blocks ÷ 64⌉, y = tokens. Bindings: x, X8, State. Blocks of dot8.h, token after token.
+constexpr std::string_view kQuantise = R"(
+@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read_write> X8: array<vec4<u32>>;
+fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) g: vec3<u32>) {
+  if (g.x >= $BLOCKS$) { return; }
+  let at = (g.y * $STRIDE$ + $OFFSET$) / 4u + g.x * 8u;
+  var v: array<vec4<f32>, 8>;
+  var top = vec4<f32>(0.0);
+  for (var i = 0u; i < 8u; i++) { v[i] = x[at + i]; top = max(top, abs(v[i])); }
+  let peak = max(max(top.x, top.y), max(top.z, top.w));
+  let id = select(0.0, 127.0 / peak, peak > 1e-30);
+  var q: array<vec4<i32>, 8>;
+  for (var i = 0u; i < 8u; i++) { q[i] = vec4<i32>(round(v[i] * id)); }
+  let s = q[0] + q[1] + q[2] + q[3];
+  let t = q[4] + q[5] + q[6] + q[7];
+  let d = peak / 127.0;
+  let to = (g.y * $BLOCKS$ + g.x) * 3u;
+  X8[to] = vec4<u32>(pk(q[0]), pk(q[1]), pk(q[2]), pk(q[3]));
+  X8[to + 1u] = vec4<u32>(pk(q[4]), pk(q[5]), pk(q[6]), pk(q[7]));
+  X8[to + 2u] = bitcast<vec4<u32>>(vec4<f32>(d, d * f32(s.x + s.y + s.z + s.w), d * f32(t.x + t.y + t.z + t.w), 0.0));
+}
+)";
+
+/// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; k in units of 64.
+struct Shape { uint32_t m, n; };
+
+/// Grid: x = ⌈rows ÷ BN⌉, y = ⌈tokens ÷ BM⌉. Bindings: X8, W, y, State, [bias].
+/// A unit of both operands is staged as bytes; four multiplications an instruction, sums as integers over a block of 32,
+/// then scaled into f32. Neighbouring threads read neighbouring vec4 of the staged rows.
+constexpr std::string_view kMatmul = R"(
+@group(0) @binding(0) var<storage, read> X8: array<vec4<u32>>;
+@group(0) @binding(1) var<storage, read> W0: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@group(0) @binding(3) var<uniform> S: State;
+$BIAS$
+var<workgroup> xq: array<vec4<u32>, $BM4$>;
+var<workgroup> xs: array<vec4<f32>, $BM2$>;
+var<workgroup> wq: array<vec4<u32>, $BN4$>;
+var<workgroup> ws: array<vec4<f32>, $BN$>;
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let n0 = wid.x * $BN$;
+  let m0 = wid.y * $BM$;
+  let tx = t % 16u;
+  let ty = t / 16u;
+$INIT$
+  for (var u = 0u; u < $UNITS$; u++) {
+    for (var i = t; i < $BN$; i += 256u) {
+      let w = w80(min(n0 + i, $LAST$) * $ROW4$, u);
+      wq[i] = w.q0;
+      wq[$BN$ + i] = w.q1;
+      wq[2u * $BN$ + i] = w.q2;
+      wq[3u * $BN$ + i] = w.q3;
+      ws[i] = w.s;
+    }
+    let ab = qa0(u);
+    for (var i = t; i < $BM2$; i += 256u) {
+      let m = min(m0 + i % $BM$, S.n - 1u);
+      let hh = i / $BM$;
+      let at = (m * $BLOCKS$ + select(ab.x, ab.y, hh == 1u)) * 3u;
+      xq[2u * hh * $BM$ + i % $BM$] = X8[at];
+      xq[(2u * hh + 1u) * $BM$ + i % $BM$] = X8[at + 1u];
+      xs[i] = bitcast<vec4<f32>>(X8[at + 2u]);
+    }
+    workgroupBarrier();
+    for (var h = 0u; h < 2u; h++) {
+$INNER$
+    }
+    workgroupBarrier();
+  }
+$STORE$
+}
+)";
+
+std::string inner_text(uint32_t tm, uint32_t tn, bool halves) {
+  std::string text;
+  for (uint32_t i = 0; i < tm; ++i)
+    text += fmt::format("      let a{0} = xq[2u * h * $BM$ + ty + {1}u]; let b{0} = xq[(2u * h + 1u) * $BM$ + ty + {1}u]; let s{0} = xs[h * $BM$ + ty + {1}u];\n", i, i * 16);
+  for (uint32_t j = 0; j < tn; ++j) {
+    text += fmt::format("      {{ let p = wq[2u * h * $BN$ + tx + {0}u]; let q = wq[(2u * h + 1u) * $BN$ + tx + {0}u]; let v = ws[tx + {0}u];\n"
+                        "        let w = select(v.xy, v.zw, h == 1u);\n", j * 16);
+    for (uint32_t i = 0; i < tm; ++i) {
+      if (halves)
+        text += fmt::format("        c{0}_{1} += w.x * (s{0}.x * f32(d40(p, a{0})) - 32.0 * s{0}.y) + w.y * (s{0}.x * f32(d40(q, b{0})) - 32.0 * s{0}.z);\n", i, j);
+      else
+        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d40(p, a{0}) + d40(q, b{0})) + w.y * (s{0}.y + s{0}.z);\n", i, j);
+    }
+    text += "      }\n";
+  }
+  return text;
+}
+
+std::string source(const Projection& p, const weights::Tile& tile, bool add, Shape shape) {
+  const uint32_t tm = shape.m / 16, tn = shape.n / 16;
+  std::string init, store;
+  for (uint32_t i = 0; i < tm; ++i)
+    for (uint32_t j = 0; j < tn; ++j) init += fmt::format("  var c{}_{} = 0.0;\n", i, j);
+  for (uint32_t i = 0; i < tm; ++i) {
+    store += fmt::format("  {{ let m = m0 + ty + {}u; if (m < S.n) {{\n", i * 16);
+    for (uint32_t j = 0; j < tn; ++j)
+      store += fmt::format("    {{ let n = n0 + tx + {}u; if (n <= {}u) {{ y[m * {}u + {}u + n] {} c{}_{}{}; }} }}\n", j * 16, tile.rows - 1, p.y.stride,
+                           p.y.offset + tile.first_row, add ? "+=" : "=", i, j, p.bias ? fmt::format(" + bias[{}u + n]", tile.first_row) : "");
+    store += "  } }\n";
+  }
+  const auto k = static_cast<uint32_t>(p.weight->k);
+  const std::string body = expand(kMatmul, {{"INIT", init}, {"STORE", store}, {"INNER", inner_text(tm, tn, unpack8_halves(p.weight->type))},
+                                            {"BIAS", p.bias ? "@group(0) @binding(4) var<storage, read> bias: array<f32>;" : ""}});
+  return std::string(kStateStruct) +
+         expand(body, {{"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4}, {"UNITS", k / 64},
+                       {"BLOCKS", k / 32}, {"LAST", tile.rows - 1}, {"ROW4", p.weight->layout.row_bytes / 16}});
+}
+
+Shape shape_for(const gpu::Caps& caps, uint64_t rows, uint32_t tokens) {
+  if (caps.max_workgroup_memory < 32768 || caps.software) return {32, 64};
+  if (tokens <= 64) return {32, 64};
+  return rows >= 2048 ? Shape{128, 128} : Shape{64, 64};
+}
+
+uint32_t memory_of(Shape s) { return s.m * 96 + s.n * 80; }
+
+/// x in blocks of 8-bit integers; made once for all projections of it.
+gpu::BufferRef quantised(Recorder& r, const Rows& x) {
+  if (auto twin = r.twin(x)) return twin;
+  const uint32_t blocks = x.width / 32;
+  auto buffer = r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{blocks} * kBlock8Bytes * r.max_tokens));
+  if (r.failed()) return nullptr;
+  r.step(fmt::format("quantise8:{}:{}:{}", blocks, x.stride, x.offset), [&] {
+    return gpu::PipelineDesc{"quantise8", expand(kQuantise, {{"BLOCKS", blocks}, {"STRIDE", x.stride}, {"OFFSET", x.offset}}), kinds("rw")};
+  }, {x.buffer, buffer}, {(blocks + 63) / 64}, {1, dispatch::Var::Tokens, 1});
+  if (x.offset == 0) r.twins[x.buffer->id()] = buffer;
+  return buffer;
+}
+
+}  // namespace
+
+bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
+  if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
+  if (!has_dot8(p.weight->type) || p.weight->k % 64 || p.weight->k != x.width || x.offset % 4 || x.stride % 4) return false;
+  return memory_of(shape_for(r.caps(), p.weight->rows, r.max_tokens)) <= r.caps().max_workgroup_memory;
+}
+
+void matmul8_tile(Recorder& r, const Rows& x, const Projection& p, const std::shared_ptr<weights::Tile>& tile, bool add) {
+  if (r.failed()) return;
+  auto x8 = quantised(r, x);
+  auto unpack = unpack8(p.weight->layout, "0");
+  if (!unpack) return r.fail_with(unpack.error());
+  if (r.failed()) return;
+  const Shape s = shape_for(r.caps(), tile->rows, r.max_tokens);
+  const std::string key = fmt::format("matmul8:{}:{}/{}:{}:{}/{}:{}:{}:{}", s.m, s.n, static_cast<int>(p.weight->type), p.weight->k, tile->rows,
+                                      p.y.stride, p.y.offset + tile->first_row, add, p.bias ? tile->first_row + 1 : 0);
+  const auto describe = [&] {
+    return gpu::PipelineDesc{fmt::format("matmul8 {} {} -> {}", gguf::type_traits(p.weight->type)->name, p.weight->k, tile->rows),
+                             source(p, *tile, add, s) + *unpack, kinds(p.bias ? "rrwur" : "rrwu")};
+  };
+  std::vector<dispatch::Operand> operands{x8, tile, p.y.buffer, r.state};
+  if (p.bias) operands.push_back(vector_operand(p.bias));
+  r.step(key, describe, std::move(operands), {static_cast<uint32_t>((tile->rows + s.n - 1) / s.n)}, {1, dispatch::Var::Tokens, s.m});
+}
+
+}  // namespace gull::kernels
