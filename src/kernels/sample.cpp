@@ -7,6 +7,13 @@ namespace {
 
 constexpr uint32_t kGroups = 64;
 
+/// Whether (x, i) is chosen before (y, j); an index of all ones is nothing, which every logit beats, also −∞.
+constexpr std::string_view kBetter = R"(
+fn better(x: f32, i: u32, y: f32, j: u32) -> bool {
+  return i != 0xffffffffu && (j == 0xffffffffu || x > y || (x == y && i < j));
+}
+)";
+
 /// Grid: x = 64. Each workgroup finds the best of a stripe of the logits: (value, index). Bindings: logits, best.
 constexpr std::string_view kBest = R"(
 @group(0) @binding(0) var<storage, read> logits: array<f32>;
@@ -25,7 +32,7 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
   at[t] = index;
   workgroupBarrier();
   for (var k = 128u; k > 0u; k = k / 2u) {
-    if (t < k && (v[t + k] > v[t] || (v[t + k] == v[t] && at[t + k] < at[t]))) { v[t] = v[t + k]; at[t] = at[t + k]; }
+    if (t < k && better(v[t + k], at[t + k], v[t], at[t])) { v[t] = v[t + k]; at[t] = at[t + k]; }
     workgroupBarrier();
   }
   if (t == 0u) { best[g.x] = vec2<u32>(bitcast<u32>(v[0]), at[0]); }
@@ -44,7 +51,7 @@ fn main() {
   var index = best[0].y;
   for (var i = 1u; i < 64u; i++) {
     let x = bitcast<f32>(best[i].x);
-    if (best[i].y != 0xffffffffu && (x > top || (x == top && best[i].y < index))) { top = x; index = best[i].y; }
+    if (better(x, best[i].y, top, index)) { top = x; index = best[i].y; }
   }
   ids[0] = index;
   history[S.step % 64u] = index;
@@ -62,9 +69,9 @@ void argmax(Recorder& r, const Rows& logits, const gpu::BufferRef& ids, const gp
   auto best = r.take(r.arena.raw("argmax stripes", kGroups * 8));
   if (r.failed()) return;
   r.step(fmt::format("argmax:{}:{}", logits.width, logits.offset), [&] {
-    return gpu::PipelineDesc{"argmax", expand(kBest, {{"N", logits.width}, {"O", logits.offset}, {"STEP", kGroups * 256}}), kinds("rw")};
+    return gpu::PipelineDesc{"argmax", std::string(kBetter) + expand(kBest, {{"N", logits.width}, {"O", logits.offset}, {"STEP", kGroups * 256}}), kinds("rw")};
   }, {logits.buffer, best}, {kGroups});
-  r.step("argmax_pick", [&] { return gpu::PipelineDesc{"argmax_pick", std::string(kStateStruct) + std::string(kPick), kinds("rwww")}; },
+  r.step("argmax_pick", [&] { return gpu::PipelineDesc{"argmax_pick", std::string(kStateStruct) + std::string(kBetter) + std::string(kPick), kinds("rwww")}; },
          {best, ids, history, r.state}, {1});
 }
 
