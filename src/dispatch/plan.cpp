@@ -16,6 +16,17 @@ void Plan::add(StepDesc step) {
   steps_.push_back({std::move(step), nullptr, {}});
 }
 
+void Plan::replace_last(StepDesc step) {
+  // The current segment may still be empty: then the last step is the one before's.
+  const size_t segment = segments() - (segment_starts_.back() == steps_.size() ? 2 : 1);
+  auto& residents = segment_residents_[segment];
+  for (const Operand& operand : step.operands)
+    if (operand.resident && std::find(residents.begin(), residents.end(), operand.resident) == residents.end())
+      residents.push_back(operand.resident);
+  segment_ready_[segment] = 0;
+  steps_.back() = {std::move(step), nullptr, {}};
+}
+
 void Plan::begin_segment() {
   if (segment_starts_.back() == steps_.size()) return;
   segment_starts_.push_back(steps_.size());

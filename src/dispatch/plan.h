@@ -72,8 +72,8 @@ class Plan {
 
   /// A step whose ids for selection are others than those of the step before begins a segment by itself.
   void add(StepDesc step);
-  /// Takes the last step back, for a fused one in its place. It must be of the current segment and not prepared yet.
-  void pop() { steps_.pop_back(); }
+  /// Puts a step (a fused one) in the place of the last, in the last one's segment.
+  void replace_last(StepDesc step);
   /// Steps added from here on belong to a new segment (a layer, say). The first segment starts by itself.
   void begin_segment();
   size_t segments() const { return segment_starts_.size(); }

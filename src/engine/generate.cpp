@@ -112,7 +112,7 @@ class GreedyStream {
   /// Under a budget of weights nothing is submitted ahead: each step needs other weights, and the id that it begins with.
   Result<int32_t> next_streamed() {
     const uint32_t kv_length = position_ + launched_;
-    const auto ok = launched_ == 0 ? s_.run({PlanKind::Greedy}, 1, kv_length) : s_.run({PlanKind::Decode, PlanKind::Greedy}, 1, kv_length);
+    const auto ok = launched_ == 0 ? s_.run({PlanKind::Greedy}, 1, kv_length) : s_.run({s_.decode_kind(kv_length), PlanKind::Greedy}, 1, kv_length);
     if (!ok) return fail(ok.error());
     ++launched_;
     int32_t id[1];
@@ -131,19 +131,19 @@ class GreedyStream {
   /// Step 0 only chooses from the logits that the prompt left; each later step decodes the id before it, then chooses.
   Result<void> launch(uint32_t count) {
     auto& device = *s_.m().device;
-    auto decode = s_.plan(PlanKind::Decode);
-    if (!decode) return fail(decode.error());
     auto greedy = s_.plan(PlanKind::Greedy);
     if (!greedy) return fail(greedy.error());
     const auto turn = s_.m().weights->share();
-    if (auto ok = ready_plan(*(*decode)->plan); !ok) return ok;
     if (auto ok = ready_plan(*(*greedy)->plan); !ok) return ok;
     auto commands = device.begin();
     if (!commands) return fail(commands.error());
     for (uint32_t i = 0; i < count; ++i) {
       if (launched_ + i > 0) {
-        const dispatch::Vars vars{1, 1, kernels::attention_splits(position_ + launched_ + i)};
-        (*decode)->plan->replay(*commands, vars, 0, (*decode)->plan->segments());
+        const uint32_t kv_length = position_ + launched_ + i;
+        auto decode = s_.plan(s_.decode_kind(kv_length));
+        if (!decode) return fail(decode.error());
+        if (auto ok = ready_plan(*(*decode)->plan); !ok) return ok;
+        (*decode)->plan->replay(*commands, {1, 1, kernels::attention_splits(kv_length)}, 0, (*decode)->plan->segments());
       }
       (*greedy)->plan->replay(*commands, {1, 1, 1}, 0, (*greedy)->plan->segments());
     }

@@ -40,7 +40,8 @@ enum class PlanKind {
   Prefill,      ///< layers for up to `chunk` tokens
   HeadLast,     ///< logits of the last token of a batch
   HeadAll,      ///< logits of every token of a batch of up to `head_rows`
-  Decode,       ///< layers and logits for one token
+  Decode,       ///< layers and logits for one token, any KV length
+  DecodeShort,  ///< the same for KV lengths up to kernels::short_context: fewer dispatches
   Greedy,       ///< argmax of the logits, and the step onward
   EmbedAll,     ///< embedding models: final norm of every token
 };
@@ -68,6 +69,7 @@ struct Session::Impl {
   Model::Impl& m() { return model->impl(); }
   Result<void> allocate();
   Result<engine::Recorded*> plan(engine::PlanKind kind);
+  engine::PlanKind decode_kind(uint32_t kv_length) const;
   /// Uploads what the Plan needs (layer by layer under a budget) and submits it, into `commands` where that is possible.
   Result<void> run(std::initializer_list<engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length);
   Result<void> write_state(uint32_t position, uint32_t tokens);

@@ -89,7 +89,9 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
       model.family->head(r, x, all);
       break;
     }
-    case PlanKind::Decode: {
+    case PlanKind::Decode:
+    case PlanKind::DecodeShort: {
+      r.short_context = kind == PlanKind::DecodeShort;
       const kernels::Rows x = model.family->body(r, inputs);
       model.family->head(r, x, last);
       break;
@@ -106,6 +108,10 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
   if (r.failed()) return fail(*r.error);
   recorded.attached = weights::Attached(*model.weights, *recorded.plan);
   return &plans.emplace(kind, std::move(recorded)).first->second;
+}
+
+PlanKind Session::Impl::decode_kind(uint32_t kv_length) const {
+  return kv_length <= kernels::short_context(model->impl().device->caps()) ? PlanKind::DecodeShort : PlanKind::Decode;
 }
 
 Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {
@@ -171,7 +177,7 @@ Result<void> Session::Impl::feed(std::span<const int32_t> input, bool head, cons
     if (auto ok = model.device->write(*ids, 0, input.subspan(at, count)); !ok) return ok;
     const bool last = at + count == input.size();
     Result<void> ok;
-    if (count == 1 && last && head) ok = run({PlanKind::Decode}, 1, position + 1);
+    if (count == 1 && last && head) ok = run({decode_kind(position + 1)}, 1, position + 1);
     else if (last && head) ok = run({PlanKind::Prefill, PlanKind::HeadLast}, count, position + count);
     else ok = run({PlanKind::Prefill}, count, position + count);
     if (!ok) return ok;

@@ -92,7 +92,7 @@ Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
   const std::vector<int32_t> ids(tokens, 0);
   if (auto ok = s.write_state(position, tokens); !ok) return fail(ok.error());
   if (auto ok = model.device->write(*s.ids, 0, std::span<const int32_t>(ids)); !ok) return fail(ok.error());
-  auto recorded = s.plan(tokens == 1 ? PlanKind::Decode : PlanKind::Prefill);
+  auto recorded = s.plan(tokens == 1 ? s.decode_kind(position + 1) : PlanKind::Prefill);
   if (!recorded) return fail(recorded.error());
   dispatch::Plan& plan = *(*recorded)->plan;
   for (size_t i = 0; i < plan.segments(); ++i)

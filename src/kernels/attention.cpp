@@ -96,16 +96,21 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
 }
 )";
 
-/// Grid: x = heads, z = splits. The decode kernel: 256 threads, 64 positions at a time, four threads a position, so that
-/// all keys of a chunk are in flight at once; then all threads share the value dimensions. Bindings as above.
+/// Grid: x = heads, z = splits. The decode kernel: a chunk of C = T ÷ 4 positions at a time, four threads a position, so that
+/// all keys of a chunk are in flight at once; then all threads share the value dimensions. Where there is one split, the
+/// finished row is written (and quantised), else (max, sum, splits) and the values of the part, for the merge.
+/// Bindings: q, K, V, y or parts, State, [sinks], [Y8].
 constexpr std::string_view kPart = R"(
 fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 var<workgroup> qs: array<vec4<f32>, $D4$>;
-var<workgroup> quarter: array<f32, 256>;
-var<workgroup> sc: array<vec4<f32>, 16>;
+var<workgroup> quarter: array<f32, $T$>;
+var<workgroup> sc: array<f32, $C$>;
+var<workgroup> tops: array<f32, $SUBS$>;
+var<workgroup> sums: array<f32, $SUBS$>;
 var<workgroup> vals: array<vec4<f32>, $VALS$>;
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+var<workgroup> row: array<vec4<f32>, $D4$>;
+@compute @workgroup_size($T$)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32$SGARGS$) {
   let head = g.x;
   let kvh = head / $GROUP$;
   let pos = S.pos;
@@ -113,54 +118,81 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u
   let per = ((end - start + nw.z - 1u) / nw.z + 63u) / 64u * 64u;
   let j0 = start + g.z * per;
   let j1 = min(end, j0 + per);
-  for (var i = t; i < $D4$; i += 256u) { qs[i] = q[($QO$ + head * $D$) / 4u + i] * $SCALE$; }
+  for (var i = t; i < $D4$; i += $T$) { qs[i] = q[($QO$ + head * $D$) / 4u + i] * $SCALE$; }
   workgroupBarrier();
   let dim = t % $DT$;
   let first = t / $DT$;
   var a = vec4<f32>(0.0);
   var m = -3.0e38;
   var l = 0.0;
-  for (var j = j0; j < j1; j += 64u) {
+  for (var j = j0; j < j1; j += $C$) {
     let at = j + t / 4u;
     var d = vec4<f32>(0.0);
     let kb = (min(at, j1 - 1u) * $KV$ + kvh) * $D4$;
     for (var i = t % 4u; i < $D4$; i += 4u) { d += qs[i] * $LOADK$; }
     quarter[t] = d.x + d.y + d.z + d.w;
     workgroupBarrier();
-    if (t < 64u) {
-      var s = quarter[4u * t] + quarter[4u * t + 1u] + quarter[4u * t + 2u] + quarter[4u * t + 3u];
+    var s = -3.0e38;
+    if (t < $C$ && j + t < j1) {
+      s = quarter[4u * t] + quarter[4u * t + 1u] + quarter[4u * t + 2u] + quarter[4u * t + 3u];
       $CAP$
-      quarter[t * 4u] = select(-3.0e38, s, j + t < j1);
     }
-    workgroupBarrier();
-    if (t < 16u) { sc[t] = vec4<f32>(quarter[16u * t], quarter[16u * t + 4u], quarter[16u * t + 8u], quarter[16u * t + 12u]); }
-    workgroupBarrier();
-    var top = sc[0];
-    for (var i = 1u; i < 16u; i++) { top = max(top, sc[i]); }
-    let best = max(m, max(max(top.x, top.y), max(top.z, top.w)));
-    var total = vec4<f32>(0.0);
-    for (var i = 0u; i < 16u; i++) { total += select(vec4<f32>(0.0), exp(sc[i] - best), sc[i] > vec4<f32>(-2.0e38)); }
+$TOP$
+    let p = select(0.0, exp(s - best), t < $C$ && j + t < j1);
     let fix = exp(m - best);
-    l = l * fix + total.x + total.y + total.z + total.w;
     m = best;
-    let count = min(64u, j1 - j);
+$SUM$
+    let count = min($C$, j1 - j);
     a = a * fix;
     if (dim < $D4$ && first < $PARTS$) {
-      for (var c = first; c < count; c += $PARTS$) { a += exp(sc[c / 4u][c % 4u] - best) * $LOADV$; }
+      for (var c = first; c < count; c += $PARTS$) { a += sc[c] * $LOADV$; }
     }
     workgroupBarrier();
   }
   if (first < $PARTS$) { vals[first * $DT$ + dim] = a; }
   workgroupBarrier();
-  for (var i = t; i < $D4$; i += 256u) {
+$FINISH$
+}
+)";
+
+/// Largest score and sum of a chunk by subgroups (C is a multiple of their size), or through workgroup memory.
+constexpr std::string_view kTopSubgroups = R"(    let top = subgroupMax(s);
+    if (lane == 0u) { tops[t / size] = top; }
+    workgroupBarrier();
+    var best = m;
+    for (var i = 0u; i < $T$ / size; i++) { best = max(best, tops[i]); })";
+constexpr std::string_view kSumSubgroups = R"(    let part = subgroupAdd(p);
+    if (lane == 0u) { sums[t / size] = part; }
+    if (t < $C$) { sc[t] = p; }
+    workgroupBarrier();
+    l = l * fix;
+    for (var i = 0u; i < $T$ / size; i++) { l += sums[i]; })";
+constexpr std::string_view kTopShared = R"(    if (t < $C$) { sc[t] = s; }
+    workgroupBarrier();
+    var best = m;
+    for (var i = 0u; i < $C$; i++) { best = max(best, sc[i]); }
+    workgroupBarrier();)";
+constexpr std::string_view kSumShared = R"(    if (t < $C$) { sc[t] = p; }
+    workgroupBarrier();
+    l = l * fix;
+    for (var i = 0u; i < $C$; i++) { l += sc[i]; })";
+
+constexpr std::string_view kFinishPart = R"(  for (var i = t; i < $D4$; i += $T$) {
     var s = vec4<f32>(0.0);
     for (var c = 0u; c < $PARTS$; c++) { s += vals[c * $DT$ + i]; }
     let to = (head * $MAX$ + g.z) * $PART4$;
     y[to + 1u + i] = s;
     if (i == 0u) { y[to] = vec4<f32>(m, l, f32(nw.z), 0.0); }
+  })";
+constexpr std::string_view kFinishRow = R"(  $SINK$
+  for (var i = t; i < $D4$; i += $T$) {
+    var s = vec4<f32>(0.0);
+    for (var c = 0u; c < $PARTS$; c++) { s += vals[c * $DT$ + i]; }
+    s = s * fix_out / l;
+    y[($YO$ + head * $D$) / 4u + i] = s;
+    row[i] = s;
   }
-}
-)";
+$QUANTISE$)";
 
 /// Grid: x = heads. Merges the parts of a split attention; the result is left quantised too where that is wanted.
 /// Bindings: parts, y, [sinks], [Y8].
@@ -189,7 +221,7 @@ $QUANTISE$
 
 /// Blocks of 32 (dot8.h), a word a thread.
 constexpr std::string_view kQuantise = R"(  workgroupBarrier();
-  for (var i = t; i < $D4$; i += 64u) {
+  for (var i = t; i < $D4$; i += $T$) {
     let b = i / 8u;
     var top = vec4<f32>(0.0);
     for (var c = 0u; c < 8u; c++) { top = max(top, abs(row[b * 8u + c])); }
@@ -235,16 +267,19 @@ std::string declarations(const KvLayer& kv, bool sinks) {
   return text;
 }
 
+/// What a sink adds to the finished row: a logit that takes weight and gives no value.
+std::string sink_text(bool sinks) {
+  return sinks ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
+               : "let fix_out = 1.0;";
+}
+
 std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
   const Geometry geo(kv.head_dim);
   const bool sinks = bool(a.sinks);
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
   const std::string out = expand("y[(g.y * $YS$ + $YO$ + head * $D$) / 4u + i] = a * fix_out / l;", {{"YS", y.stride}, {"YO", y.offset}, {"D", geo.d}});
-  const std::string sink = sinks
-      ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
-      : "let fix_out = 1.0;";
   const std::string load_v_index = fmt::format("((j + c) * {}u + kvh) * {}u + d4", kv.heads, geo.d4);
-  const std::string body = expand(kAttention, {{"RANGE", range_text(a)}, {"CAP", cap}, {"OUT", out}, {"SINK", sink},
+  const std::string body = expand(kAttention, {{"RANGE", range_text(a)}, {"CAP", cap}, {"OUT", out}, {"SINK", sink_text(sinks)},
                                                {"LOADK", kv_load(kv.type, "K", "kb + i")}, {"LOADV", kv_load(kv.type, "V", load_v_index)}});
   return declarations(kv, sinks) +
          expand(body, {{"D", geo.d}, {"D4", geo.d4}, {"DT", geo.threads}, {"DPT", geo.per_thread}, {"PARTS", geo.parts},
@@ -252,15 +287,30 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
                        {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"SCALE", a.scale}});
 }
 
-std::string part_source(const Rows& q, const KvLayer& kv, const Attention& a) {
-  const uint32_t d4 = kv.head_dim / 4, threads = std::min(d4, 256u), parts = 256 / threads;
+/// Threads of the decode kernel: many, where subgroups make the reductions cheap.
+uint32_t part_threads(const gpu::Caps& caps) {
+  const bool quick = caps.subgroups && caps.linear_subgroups && caps.subgroup_max <= 64;
+  return quick && caps.max_invocations >= 1024 && caps.max_workgroup_x >= 1024 && caps.max_workgroup_memory >= 32768 ? 1024 : 256;
+}
+
+std::string part_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool direct, bool quantise) {
+  const uint32_t t = part_threads(caps), c = t / 4;
+  const bool subgroups = caps.subgroups && caps.linear_subgroups && caps.subgroup_max <= 64 && caps.subgroup_min >= 4;
+  const uint32_t d4 = kv.head_dim / 4, threads = std::min(d4, t), parts = t / threads;
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
   const std::string load_v = fmt::format("((j + c) * {}u + kvh) * {}u + dim", kv.heads, d4);
+  const std::string finish = direct ? expand(kFinishRow, {{"SINK", sink_text(bool(a.sinks))}, {"QUANTISE", quantise ? std::string(kQuantise) : std::string()}})
+                                    : std::string(kFinishPart);
   const std::string body = expand(kPart, {{"RANGE", range_text(a)}, {"CAP", cap}, {"LOADK", kv_load(kv.type, "K", "kb + i")},
-                                          {"LOADV", kv_load(kv.type, "V", load_v)}});
-  return declarations(kv, false) +
-         expand(body, {{"D", kv.head_dim}, {"D4", d4}, {"DT", threads}, {"PARTS", parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads},
-                       {"KV", kv.heads}, {"QO", q.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}});
+                                          {"LOADV", kv_load(kv.type, "V", load_v)}, {"FINISH", finish},
+                                          {"TOP", std::string(subgroups ? kTopSubgroups : kTopShared)},
+                                          {"SUM", std::string(subgroups ? kSumSubgroups : kSumShared)},
+                                          {"SGARGS", subgroups ? ", @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) size: u32" : ""}});
+  std::string text = preamble(caps, false, subgroups) + declarations(kv, direct && a.sinks);
+  if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", direct && a.sinks ? 6 : 5);
+  return text + expand(body, {{"T", t}, {"C", c}, {"SUBS", std::max(t / std::max(caps.subgroup_min, 4u), 1u)}, {"D", kv.head_dim}, {"D4", d4},
+                              {"DT", threads}, {"PARTS", parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads}, {"KV", kv.heads},
+                              {"QO", q.offset}, {"YO", y.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}});
 }
 
 std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, bool quantise) {
@@ -270,11 +320,22 @@ std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, b
   if (a.sinks) text += "@group(0) @binding(2) var<storage, read> sinks: array<f32>;\n";
   if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", a.sinks ? 3 : 2);
   const std::string body = expand(kMerge, {{"QUANTISE", quantise ? std::string(kQuantise) : std::string()}});
-  return text + expand(body, {{"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
+  return text + expand(body, {{"T", kThreads}, {"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
                                 {"SINKMAX", a.sinks ? "m = max(m, sinks[g.x]);" : ""}, {"SINKSUM", a.sinks ? "l += exp(sinks[g.x] - m);" : ""}});
 }
 
+void merge(Recorder& r, const gpu::BufferRef& parts, const KvLayer& kv, const Attention& a, const Rows& y, const gpu::BufferRef& y8) {
+  std::vector<dispatch::Operand> operands{parts, y.buffer};
+  std::string letters = "rw";
+  if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
+  if (y8) operands.push_back(y8), letters += 'w';
+  const std::string key = fmt::format("attention_merge:{}:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks), bool(y8));
+  r.step(key, [&] { return gpu::PipelineDesc{"attention merge", merge_source(kv, a, y, bool(y8)), kinds(letters)}; }, std::move(operands), {a.heads});
+}
+
 }  // namespace
+
+uint32_t short_context(const gpu::Caps& caps) { return 2 * part_threads(caps) / 4; }
 
 uint32_t attention_splits(uint32_t kv_length) {
   return std::clamp((kv_length + 63) / 64, 1u, kMaxSplits);
@@ -282,31 +343,34 @@ uint32_t attention_splits(uint32_t kv_length) {
 
 void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
   if (r.failed()) return;
-  const bool split = r.decode() && a.causal;
-  const std::string key = fmt::format("attention:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type),
-                                      a.heads, a.scale, a.softcap, a.window, a.causal, bool(a.sinks), q.stride, q.offset, y.stride, y.offset, split, 0);
+  const bool decode = r.decode() && a.causal;
+  const std::string key = fmt::format("attention:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type),
+                                      a.heads, a.scale, a.softcap, a.window, a.causal, bool(a.sinks), q.stride, q.offset, y.stride, y.offset);
   std::vector<dispatch::Operand> operands{q.buffer, kv.k, kv.v};
   std::string letters = "rrrwu";
-  if (!split) {
+  if (!decode) {
     operands.push_back(y.buffer), operands.push_back(r.state);
     if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
     return r.step(key, [&] { return gpu::PipelineDesc{"attention", source(q, kv, a, y), kinds(letters)}; }, std::move(operands),
                   {a.heads}, {1, dispatch::Var::Tokens, 1});
   }
-  auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
-  if (r.failed()) return;
-  operands.push_back(parts), operands.push_back(r.state);
-  r.step(key, [&] { return gpu::PipelineDesc{"attention part", part_source(q, kv, a), kinds(letters)}; }, std::move(operands), {a.heads},
-         {}, {1, dispatch::Var::Splits, 1});
-  std::vector<dispatch::Operand> merge{parts, y.buffer};
-  std::string merge_letters = "rw";
-  if (a.sinks) merge.push_back(vector_operand(a.sinks)), merge_letters += 'r';
   gpu::BufferRef y8;
   if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0)
     y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{a.heads} * kv.head_dim / 32 * kBlock8Bytes));
-  if (y8) merge.push_back(y8), merge_letters += 'w';
-  const std::string merge_key = fmt::format("attention_merge:{}:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks), bool(y8));
-  r.step(merge_key, [&] { return gpu::PipelineDesc{"attention merge", merge_source(kv, a, y, bool(y8)), kinds(merge_letters)}; }, std::move(merge), {a.heads});
+  if (r.short_context) {
+    operands.push_back(y.buffer), operands.push_back(r.state);
+    if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
+    if (y8) operands.push_back(y8), letters += 'w';
+    r.step(key + (y8 ? ":row8" : ":row"), [&] { return gpu::PipelineDesc{"attention row", part_source(r.caps(), q, kv, a, y, true, bool(y8)), kinds(letters)}; },
+           std::move(operands), {a.heads});
+  } else {
+    auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
+    if (r.failed()) return;
+    operands.push_back(parts), operands.push_back(r.state);
+    r.step(key + ":part", [&] { return gpu::PipelineDesc{"attention part", part_source(r.caps(), q, kv, a, y, false, false), kinds(letters)}; },
+           std::move(operands), {a.heads}, {}, {1, dispatch::Var::Splits, 1});
+    merge(r, parts, kv, a, y, y8);
+  }
   if (y8 && !r.failed()) r.twins[y.buffer->id()] = y8;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
@@ -10,10 +11,22 @@
 namespace gull::kernels {
 namespace {
 
-constexpr uint32_t kThreads = 256;
+// Measured on an H200 (bench/README.md): from where on 1024, then 512 threads no longer pay.
+const uint64_t kFewRows = getenv("GULL_FEW") ? atoi(getenv("GULL_FEW")) : 6144;
+const uint64_t kSomeRows = getenv("GULL_SOME") ? atoi(getenv("GULL_SOME")) : 32768;
 
-/// `per_row` threads share a row along k, each works on `rows` rows at a time.
-struct Shape8 { uint32_t per_row, rows; };
+/// Whether 32 threads can reduce their sums by shuffles.
+bool shuffles_rows(const gpu::Caps& caps) { return caps.subgroups && caps.linear_subgroups && caps.subgroup_min >= 32; }
+
+/// `threads` a workgroup; `per_row` of them share a row along k, each works on `rows` rows at a time.
+struct Shape8 { uint32_t threads, per_row, rows; };
+
+/// Few rows want many threads a workgroup, or too few would be at work at once; many rows want several a thread, which
+/// then share the activations.
+uint32_t threads_for(const gpu::Caps& caps, uint64_t rows) {
+  if (!shuffles_rows(caps) || caps.max_invocations < 1024 || caps.max_workgroup_x < 1024) return 256;
+  return rows <= kFewRows ? 1024 : rows <= kSomeRows ? 512 : 256;
+}
 
 struct Segment8 {
   const weights::Tensor* tensor;
@@ -30,13 +43,14 @@ class Writer8 {
   Writer8(const Matvec8& m, const gpu::Caps& caps) : m_(m), caps_(caps) {
     for (const Projection& p : m.base.outputs) segments_.push_back({p.weight.get(), p.weight->tiles[0], p.bias, p.y.offset});
     k_ = static_cast<uint32_t>(segments_[0].tensor->k);
-    const uint32_t units = k_ / 64;
-    shape_.per_row = std::clamp(std::bit_ceil(units), 8u, 32u);
-    shape_.rows = 32 / (kThreads / shape_.per_row);
-    if (shape_.rows == 0) shape_.rows = 1;
+    uint64_t rows = 0;
+    for (const Segment8& s : segments_) rows += s.tile->rows;
+    shape_.threads = threads_for(caps, rows);
+    shape_.per_row = shape_.threads == 1024 ? 32 : std::clamp(std::bit_ceil(k_ / 64), 8u, 32u);
+    shape_.rows = std::max(32 / (shape_.threads / shape_.per_row), 1u);
   }
 
-  uint32_t groups() const { return kThreads / shape_.per_row; }
+  uint32_t groups() const { return shape_.threads / shape_.per_row; }
   uint32_t rows_per_workgroup() const { return groups() * shape_.rows; }
   uint32_t workgroups(const Segment8& s) const {
     return static_cast<uint32_t>((s.tile->rows + rows_per_workgroup() - 1) / rows_per_workgroup());
@@ -48,11 +62,11 @@ class Writer8 {
     return total;
   }
   /// Subgroup shuffles reduce within a row's threads where a subgroup holds them all.
-  bool shuffles() const { return caps_.subgroups && caps_.linear_subgroups && caps_.subgroup_min >= shape_.per_row; }
+  bool shuffles() const { return shuffles_rows(caps_); }
 
   std::string key() const {
     const Matvec& b = m_.base;
-    std::string key = fmt::format("matvec8:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", shape_.per_row, shape_.rows, b.add, b.gated, static_cast<int>(b.activation),
+    std::string key = fmt::format("matvec8:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", shape_.threads, bool(m_.squares), bool(m_.next_norm), shape_.per_row, shape_.rows, b.add, b.gated, static_cast<int>(b.activation),
                                   bool(b.norm), b.norm ? b.norm.eps : 0.0f, b.x.offset, bool(m_.x8), bool(m_.y8));
     if (m_.rope) key += fmt::format("/rope:{}:{}:{}:{}:{}:{}", m_.kv->head_dim, m_.kv->heads, m_.rope->heads, m_.rope->rope.neox,
                                     static_cast<int>(m_.kv->type), m_.rope->rope.pairs);
@@ -69,11 +83,12 @@ class Writer8 {
   }
 
   std::string letters() const {
-    std::string letters = m_.x8 ? "r" : m_.base.norm ? "rr" : "r";
+    std::string letters = m_.x8 ? (m_.squares ? "rr" : "r") : m_.base.norm ? "rr" : "r";
     letters += std::string(segments_.size(), 'r') + 'w';
     for (const Segment8& s : segments_)
       if (s.bias) letters += 'r';
     if (m_.y8) letters += 'w';
+    if (m_.next_norm) letters += "rw";
     if (m_.rope) letters += "wwru";
     return letters;
   }
@@ -82,12 +97,14 @@ class Writer8 {
     std::vector<dispatch::Operand> out;
     if (m_.x8) out.push_back(m_.x8);
     else out.push_back(m_.base.x.buffer);
+    if (m_.squares) out.push_back(m_.squares);
     if (!m_.x8 && m_.base.norm) out.push_back(vector_operand(m_.base.norm.weight));
     for (const Segment8& s : segments_) out.push_back(s.tile);
     out.push_back(m_.base.outputs[0].y.buffer);
     for (const Segment8& s : segments_)
       if (s.bias) out.push_back(vector_operand(s.bias));
     if (m_.y8) out.push_back(m_.y8);
+    if (m_.next_norm) out.push_back(vector_operand(m_.next_norm)), out.push_back(m_.y_squares);
     if (m_.rope) {
       out.push_back(m_.kv->k), out.push_back(m_.kv->v);
       out.push_back(m_.rope->rope.table), out.push_back(state);
@@ -104,13 +121,15 @@ class Writer8 {
     }
     if (m_.base.gated) text += activation_helpers();
     text += shared_memory();
-    text += expand(R"(@compute @workgroup_size(256)
+    text += expand(R"(@compute @workgroup_size($T$)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let wg = wid.x + wid.y * nw.x;
   let lane = t % $TPR$;
   let group = t / $TPR$;
   var norm = 1.0;
-)", {{"TPR", shape_.per_row}});
+)", {{"T", shape_.threads}, {"TPR", shape_.per_row}});
+    if (m_.squares)
+      text += expand("  var squares = 0.0;\n  for (var i = t; i < $N$; i += $T$) { squares += Sq[i]; }\n", {{"N", k_ / 32}, {"T", shape_.threads}});
     if (!m_.x8) text += quantise_text();
     if (m_.base.gated) {
       text += body({0, 1}, 0);
@@ -134,12 +153,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     };
     if (m_.x8) bind("storage, read", "X8", "array<vec4<u32>>");
     else bind("storage, read", "x", "array<vec4<f32>>");
+    if (m_.squares) bind("storage, read", "Sq", "array<f32>");
     if (!m_.x8 && m_.base.norm) bind("storage, read", "nw_", "array<vec4<f32>>");
     for (size_t i = 0; i < segments_.size(); ++i) bind("storage, read", fmt::format("W{}", i), "array<vec4<u32>>");
     bind("storage, read_write", "y", "array<f32>");
     for (size_t i = 0; i < segments_.size(); ++i)
       if (segments_[i].bias) bind("storage, read", fmt::format("b{}", i), "array<f32>");
     if (m_.y8) bind("storage, read_write", "Y8", "array<u32>");
+    if (m_.next_norm) bind("storage, read", "nn", "array<f32>"), bind("storage, read_write", "Ysq", "array<f32>");
     if (m_.rope) {
       const char* element = m_.kv->type == KvType::F32 ? "array<f32>" : "array<u32>";
       bind("storage, read_write", "K", element);
@@ -153,7 +174,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
 
   std::string shared_memory() const {
     std::string text;
-    if (!m_.x8) text += fmt::format("var<workgroup> X8: array<vec4<u32>, {}>;\nvar<workgroup> sq: array<f32, 256>;\n", k_ / 32 * 3);
+    if (!m_.x8) text += fmt::format("var<workgroup> X8: array<vec4<u32>, {}>;\n", k_ / 32 * 3);
+    if (m_.base.norm) text += fmt::format("var<workgroup> sq: array<f32, {}>;\n", shape_.threads);
+    if (m_.next_norm) text += fmt::format("var<workgroup> resq: array<f32, {}>;\n", rows_per_workgroup());
     if (!shuffles()) text += fmt::format("var<workgroup> part: array<f32, {}>;\n", rows_per_workgroup() * (shape_.per_row + 1) * results());
     return text + fmt::format("var<workgroup> res: array<f32, {}>;\n", rows_per_workgroup() * results());
   }
@@ -171,7 +194,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       pack += fmt::format("    let q{0} = vec4<i32>(round(v{0} * id)); s{1} += q{0};\n", i, i / 4);
     }
     const auto word = [](int i) { return fmt::format("pk(q{})", i); };
-    std::string text = "  var ss = 0.0;\n" + expand("  for (var b = t; b < $N$; b += 256u) {\n", {{"N", k_ / 32}}) + load + squares +
+    std::string text = "  var ss = 0.0;\n" + expand("  for (var b = t; b < $N$; b += $T$) {\n", {{"N", k_ / 32}, {"T", shape_.threads}}) + load + squares +
                        "    var am = vec4<f32>(0.0);\n" + amax +
                        "    let m = max(max(am.x, am.y), max(am.z, am.w));\n"
                        "    let d = m / 127.0;\n    let id = select(0.0, 127.0 / m, m > 1e-30);\n"
@@ -182,12 +205,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     if (!norm) return text + "  workgroupBarrier();\n";
     return text + expand(R"(  sq[t] = ss;
   workgroupBarrier();
-  for (var k = 128u; k > 0u; k = k / 2u) {
+  for (var k = $T$ / 2u; k > 0u; k = k / 2u) {
     if (t < k) { sq[t] += sq[t + k]; }
     workgroupBarrier();
   }
   norm = inverseSqrt(sq[0] / f32($K$) + $EPS$);
-)", {{"K", k_}, {"EPS", m_.base.norm.eps}});
+)", {{"T", shape_.threads}, {"K", k_}, {"EPS", m_.base.norm.eps}});
   }
 
   /// Which row of the segment slot `s` of this workgroup holds: neox heads pair rows half a head apart, so a workgroup
@@ -221,6 +244,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
 
   std::string reduce_text(const std::vector<size_t>& which) const {
     std::string text;
+    if (m_.squares && shuffles())
+      text += "    squares = subgroupAdd(squares);\n    if (t % 32u == 0u) { sq[t / 32u] = squares; }\n";   // larger subgroups write the same sum twice
+    else if (m_.squares)
+      text += "    sq[t] = squares;\n";
     const uint32_t g = groups(), stride = shape_.per_row + 1;
     if (shuffles()) {
       for (size_t i = 0; i < which.size(); ++i)
@@ -235,8 +262,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       for (uint32_t r = 0; r < shape_.rows; ++r)
         text += fmt::format("    part[({}u + group) * {}u + lane] = a{}_{};\n", i * rows_per_workgroup() + r * g, stride, which[i], r);
     text += "    workgroupBarrier();\n";
-    text += expand("    for (var o = t; o < $N$; o += 256u) { var s = 0.0; for (var i = 0u; i < $TPR$; i++) { s += part[o * $ST$ + i]; } res[o] = s; }\n    workgroupBarrier();\n",
-                   {{"N", rows_per_workgroup() * static_cast<uint32_t>(which.size())}, {"TPR", shape_.per_row}, {"ST", stride}});
+    text += expand("    for (var o = t; o < $N$; o += $T$) { var s = 0.0; for (var i = 0u; i < $TPR$; i++) { s += part[o * $ST$ + i]; } res[o] = s; }\n    workgroupBarrier();\n",
+                   {{"N", rows_per_workgroup() * static_cast<uint32_t>(which.size())}, {"TPR", shape_.per_row}, {"ST", stride}, {"T", shape_.threads}});
     return text;
   }
 
@@ -244,13 +271,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     const size_t w = which[0];
     const Segment8& s = segments_[w];
     const std::string bias = s.bias ? fmt::format(" + b{}[min({}, {}u)]", w, row_of("t", w), s.tile->rows - 1) : "";
-    std::string text = expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
+    std::string text;
+    if (m_.squares)
+      text += expand("    var all = 0.0;\n    for (var i = 0u; i < $N$; i++) { all += sq[i]; }\n    norm = inverseSqrt(all / f32($K$) + $EPS$);\n",
+                     {{"N", shuffles() ? shape_.threads / 32 : std::min(shape_.threads, k_ / 32)}, {"K", k_}, {"EPS", m_.base.norm.eps}});
+    text += expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
     text += fmt::format("      var v = res[t] * norm{};\n", bias);
     if (m_.base.gated)
       text += fmt::format("      v = {} * (res[t + {}u] * norm);\n", activation_call(m_.base.activation, "v"), rows_per_workgroup());
     if (m_.rope) return text + "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w);
     if (m_.y8 && m_.base.add) text += fmt::format("      v += y[{}u + min(r0 + t, {}u)];\n", s.y_at, s.tile->rows - 1);
     text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] {} v; }}\n", s.tile->rows, s.y_at, m_.base.add && !m_.y8 ? "+=" : "=");
+    if (m_.next_norm) text += fmt::format("      resq[t] = v * v;\n      v = v * nn[min(r0 + t, {}u)];\n", s.tile->rows - 1);
     if (m_.y8) text += "      res[t] = v;\n";
     text += "    }\n";
     if (m_.y8) text += quantise_result();
@@ -273,8 +305,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
         Y8[at + 9u + t % 8u] = bitcast<u32>(s0 * m / 127.0);
       }
       if (t % 8u == 2u) { Y8[at + 8u] = bitcast<u32>(m / 127.0); }
+      $SQUARES$
     }
-)", {{"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
+)", {{"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q; }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
   }
 
   /// q and k rotate in pairs; k and v go into the cache at the token's position.
@@ -322,12 +355,12 @@ constexpr std::string_view kPack =
 
 bool matvec8_fits(const Recorder& r, const Matvec8& m) {
   const Matvec& b = m.base;
-  if (!r.choices.packed_dot || !r.decode() || r.caps().max_invocations < kThreads || r.caps().max_workgroup_x < kThreads) return false;
+  if (!r.choices.packed_dot || !r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
   if (b.norm && (b.norm.layer || b.norm.bias)) return false;
   if (b.x.offset % 4 || b.outputs[0].y.buffer == b.x.buffer) return false;
   const uint64_t k = b.outputs[0].weight->k;
   if (k % 64 || k > (1u << 20)) return false;
-  size_t storage = 2 + (b.norm ? 1 : 0) + (m.y8 ? 1 : 0) + (m.rope ? 3 : 0);
+  size_t storage = 2 + (b.norm ? 1 : 0) + (m.y8 ? 1 : 0) + (m.squares ? 1 : 0) + (m.next_norm ? 2 : 0) + (m.rope ? 3 : 0) - (m.x8 && b.norm ? 1 : 0);
   for (const Projection& p : b.outputs) {
     if (p.weight->tiles.size() != 1 || p.y.buffer != b.outputs[0].y.buffer || !has_dot8(p.weight->type)) return false;
     if ((m.y8 || m.rope) && p.weight->rows % 32) return false;
@@ -338,7 +371,7 @@ bool matvec8_fits(const Recorder& r, const Matvec8& m) {
     if (o.q_norm || o.k_norm || o.v_norm || !o.write_kv || !o.rope.table || o.rope.pairs * 2 != m.kv->head_dim || m.kv->head_dim % 32) return false;
     if (m.kv->type != KvType::F32 && m.kv->type != KvType::F16) return false;
   }
-  const uint64_t memory = (m.x8 ? 0 : k / 32 * 48 + 1024) + 32 * 33 * 4 * (b.gated ? 2 : 1) + 256;
+  const uint64_t memory = (m.x8 ? 0 : k / 32 * 48) + (b.norm ? 4096 : 0) + 32 * 33 * 4 * (b.gated ? 2 : 1) + 1024;
   return storage <= r.caps().max_storage_buffers && memory <= r.caps().max_workgroup_memory;
 }
 

@@ -10,14 +10,17 @@ namespace gull::kernels {
 struct Matvec8 {
   Matvec base;
   gpu::BufferRef x8;            ///< the input already quantised (blocks of dot8.h); null: quantise base.x in the kernel
+  gpu::BufferRef squares;       ///< with x8 and a norm: Σ of squares of each 32 of x; x8 then already holds x times the norm's weights
   gpu::BufferRef y8;            ///< also write the result quantised; null: no
+  weights::TensorRef next_norm; ///< with y8: quantise y times these weights,
+  gpu::BufferRef y_squares;     ///< and write the sum of squares of each 32 of y
   const RopeKv* rope = nullptr; ///< outputs are q, k, v: rotate q and k, write k and v to the cache
   const KvLayer* kv = nullptr;
 };
 
 /// The projection that was recorded last: rope_kv may take it over into one dispatch (recorder.h: Recorder::last).
 struct LastProjection {
-  Matvec matvec;
+  Matvec8 matvec;
   size_t steps = 0;             ///< length of the Plan just after it
 };
 /// Replaces the projection into `qkv` that was recorded just before by one that also rotates q and k and writes the cache.

@@ -20,20 +20,44 @@ void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
   }
 }
 
+gpu::BufferRef block_buffer(Recorder& r, const Rows& y) {
+  return r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes));
+}
+
+/// The addition that the Plan ends with wrote x, which is now to be normalised and projected: it is recorded anew, leaving
+/// x times the norm's weights quantised, and the sums of squares that the norm needs.
+bool normalise_ahead(Recorder& r, const Matvec& m, Matvec8& q) {
+  if (!r.last || r.last->steps != r.plan.steps()) return false;
+  Matvec8 add = r.last->matvec;
+  const Rows& x = add.base.outputs[0].y;
+  if (!add.base.add || add.y8 || x.buffer != m.x.buffer || x.offset || m.x.offset || x.width != m.x.width || x.width % 32) return false;
+  add.y8 = block_buffer(r, x);
+  add.y_squares = r.take(r.arena.raw(fmt::format("squares {}", x.buffer->id()), uint64_t{x.width} / 32 * 4));
+  add.next_norm = m.norm.weight;
+  q.x8 = add.y8, q.squares = add.y_squares;
+  if (r.failed() || !matvec8_fits(r, add) || !matvec8_fits(r, q)) return q.x8 = nullptr, q.squares = nullptr, false;
+  r.replace_last = true;
+  matvec8(r, add);
+  r.replace_last = false;
+  return true;
+}
+
 /// The 8-bit decode kernel, where it can be used; the result of a gated pair is left quantised too, for what follows.
 bool quick(Recorder& r, const Matvec& m) {
   Matvec8 q;
   q.base = m;
   if (!m.norm) q.x8 = r.twin(m.x);
   if (!matvec8_fits(r, q)) return false;
+  if (m.norm) normalise_ahead(r, m, q);
   const Rows& y = m.outputs[0].y;
   if (m.gated && y.offset == 0 && y.width % 32 == 0) {
-    q.y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes));
+    q.y8 = block_buffer(r, y);
     if (!matvec8_fits(r, q)) q.y8 = nullptr;
   }
   matvec8(r, q);
-  if (m.outputs.size() == 3 && !m.gated) r.last = std::make_shared<LastProjection>(LastProjection{m, r.plan.steps()});
-  if (q.y8 && !r.failed()) r.twins[y.buffer->id()] = q.y8;
+  if (r.failed()) return true;
+  r.last = std::make_shared<LastProjection>(LastProjection{q, r.plan.steps()});
+  if (q.y8) r.twins[y.buffer->id()] = q.y8;
   return true;
 }
 
@@ -49,14 +73,16 @@ Rows normed(Recorder& r, const Rows& x, const Norm& n) {
 
 bool fuse_heads(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv) {
   if (r.failed() || !r.last || r.last->steps != r.plan.steps()) return false;
-  const Matvec& m = r.last->matvec;
-  if (m.outputs[0].y.buffer != qkv.buffer || m.outputs[0].y.offset != qkv.offset || m.outputs[2].weight->rows != uint64_t{kv.heads} * kv.head_dim)
+  Matvec8 fused = r.last->matvec;
+  const auto& outputs = fused.base.outputs;
+  if (outputs.size() != 3 || fused.base.gated || outputs[0].y.buffer != qkv.buffer || outputs[0].y.offset != qkv.offset ||
+      outputs[0].weight->rows != uint64_t{options.heads} * kv.head_dim || outputs[2].weight->rows != uint64_t{kv.heads} * kv.head_dim)
     return false;
-  Matvec8 fused;
-  fused.base = m, fused.rope = &options, fused.kv = &kv;
+  fused.rope = &options, fused.kv = &kv;
   if (!matvec8_fits(r, fused)) return false;
-  r.plan.pop();
+  r.replace_last = true;
   matvec8(r, fused);
+  r.replace_last = false;
   r.last.reset();
   return true;
 }

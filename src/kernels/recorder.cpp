@@ -27,7 +27,9 @@ void Recorder::step(const std::string& key, const std::function<gpu::PipelineDes
   const auto& kinds = (*pipeline)->bindings();
   for (size_t i = 0; i < operands.size() && i < kinds.size(); ++i)
     if (kinds[i] == gpu::BindingKind::Storage && operands[i].fixed.buffer) twins.erase(operands[i].fixed.buffer->id());
-  plan.add({*pipeline, std::move(operands), x, y, z});
+  dispatch::StepDesc step{*pipeline, std::move(operands), x, y, z};
+  if (replace_last) plan.replace_last(std::move(step));
+  else plan.add(std::move(step));
 }
 
 std::vector<gpu::BindingKind> kinds(std::string_view letters) {

@@ -62,11 +62,13 @@ struct Recorder {
   uint32_t max_tokens = 1;    ///< 1: decode kernels
   Choices choices;
   std::optional<Error> error;
+  bool short_context = false; ///< decode attention unsplit: for KV lengths up to kernels::short_context()
   /// Buffers whose contents also stand quantised (blocks of dot8.h) in another, by id. A step that writes the buffer ends it.
   std::unordered_map<uint64_t, gpu::BufferRef> twins;
 
   /// The projection that the Plan ends with, while it does: what follows may be fused into it.
   std::shared_ptr<LastProjection> last;
+  bool replace_last = false;  ///< the next step takes the place of the Plan's last one
 
   gpu::BufferRef twin(const Rows& x) const {
     const auto it = x.offset == 0 ? twins.find(x.buffer->id()) : twins.end();
