@@ -1,5 +1,6 @@
 // Projections against float64 on the CPU, from weights that the CPU decoded: every type, one token to 1025, every variant.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "kernels/random_blocks.h"
@@ -213,6 +214,81 @@ TEST_P(Project, FewTokens) {
   const Shape shape = shape_for(GetParam(), 3);
   many_tokens(Mode::Plain, exact_choices(Mode::Plain), GetParam(), shape, {1, 2, 3, 7, 8}, 8, 1.0f);
   many_tokens(Mode::Plain, fast_choices(Mode::Plain), GetParam(), shape, {2, 8}, 8, 1.0f);
+}
+
+// Other sizes, devices and activations, for a few types that stand for their kind.
+
+using gguf::Type;
+
+TEST(ProjectSizes, EveryRowCountAndDepth) {
+  const uint32_t rows[] = {1, 3, 31, 64, 65, 257}, small[] = {32, 96, 160, 576};
+  uint32_t i = 0;
+  for (const uint32_t n : rows)
+    for (const uint32_t k : small) {
+      const Type type = std::array{Type::Q4_0, Type::F16, Type::Q8_0, Type::Q5_1}[i++ % 4];
+      many_tokens(Mode::Plain, exact_choices(Mode::Plain), type, {k, n}, {1, 5, 33}, 64, 1.0f);
+    }
+}
+
+TEST(ProjectSizes, EveryWayOfOpeningTheDevice) {
+  for (const Mode mode : kModes)
+    for (const Type type : {Type::BF16, Type::Q4_0, Type::Q6_K, Type::IQ3_S}) {
+      SCOPED_TRACE(testing::Message() << name(mode) << " " << gguf::type_traits(type)->name);
+      const Shape shape{type == Type::Q4_0 || type == Type::BF16 ? 160u : 768u, 70};
+      for (const auto& choices : {exact_choices(mode), fast_choices(mode)}) {
+        Lab lab(mode, 1);
+        const OneToken test(lab, type, shape, 1.0f);
+        test.check(test.run(lab, choices), choices.precision == Precision::Fast);
+        many_tokens(mode, choices, type, shape, {2, 40}, 64, 1.0f);
+      }
+    }
+}
+
+TEST(ProjectSizes, LargeActivationsStayFiniteAndRight) {
+  for (const float size : {1e5f, 1e6f, 1e15f})
+    for (const Type type : {Type::F16, Type::Q4_0, Type::Q8_0, Type::Q4_K})
+      for (const auto& choices : {exact_choices(Mode::Plain), fast_choices(Mode::Plain)}) {
+        SCOPED_TRACE(testing::Message() << size << " " << gguf::type_traits(type)->name);
+        const bool fast = choices.precision == Precision::Fast;
+        Lab lab(Mode::Plain, 1);
+        const OneToken test(lab, type, {256, 65}, size);
+        test.check(test.run(lab, choices), fast);
+        many_tokens(Mode::Plain, choices, type, {256, 65}, {3, 33}, 64, size);
+      }
+}
+
+TEST(ProjectSizes, TilesGiveTheSame) {
+  for (const Type type : {Type::F32, Type::Q4_0, Type::Q6_K, Type::IQ2_XS})
+    for (const uint32_t tokens : {1u, 20u}) {
+      SCOPED_TRACE(testing::Message() << gguf::type_traits(type)->name << ", " << tokens << " tokens");
+      const uint32_t k = 512, n = 300;
+      const auto layout = must(gguf::row_layout(type, k));
+      std::vector<float> whole;
+      for (const uint64_t max_tile : {uint64_t{0}, uint64_t{130} * layout.row_bytes + layout.table_bytes}) {
+        Lab lab(Mode::Plain, tokens, max_tile);
+        const Matrix w = add_matrix(lab, "w", type, k, n), up = add_matrix(lab, "up", type, k, n);
+        Random random(5);
+        const auto bias = random.vector(n);
+        lab.vector("bias", bias), lab.vector("norm", random.vector(k));
+        const auto x = lab.input("x", k, random.vector(size_t{tokens} * k)), y = lab.rows("y", n), g = lab.rows("g", n),
+                   sum = lab.input("sum", n, random.vector(size_t{tokens} * n));
+        lab.run(tokens, 0, exact_choices(Mode::Plain), [&](kernels::Recorder& r) {
+          const kernels::Norm norm{lab.weight("norm"), nullptr, kEps, false};
+          kernels::project(r, x, {}, {{lab.weight("w"), lab.weight("bias"), y}});
+          kernels::project_add(r, x, {lab.weight("up"), nullptr, sum});
+          // One token whose weights are tiled gets its norm as a step of its own, and so in another order of sums.
+          if (tokens > 1) kernels::project_gated(r, x, norm, lab.weight("w"), lab.weight("up"), Activation::GeluTanh, g);
+        }, tokens == 1);
+        EXPECT_EQ(lab.weight("w")->tiles.size(), max_tile ? 3u : 1u);
+        std::vector<float> all;
+        for (const auto& rows : {y, sum, g}) {
+          const auto part = lab.output(rows, tokens);
+          all.insert(all.end(), part.begin(), part.end());
+        }
+        if (whole.empty()) whole = all;
+        else EXPECT_TRUE(same_bits(whole, all));
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Project, testing::ValuesIn(kTypes), type_test_name);
