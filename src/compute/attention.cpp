@@ -52,7 +52,7 @@ fn finish(raw: f32, batch: u32, head: u32, query: u32, key: u32) -> f32 {
   $MASK$
   if (p.causal != 0u && key > position) { return HIDDEN; }
   if (p.window != 0u && key + p.window <= position) { return HIDDEN; }
-  return max(s, HIDDEN);
+  return select(s, HIDDEN, s <= HIDDEN);
 }
 
 @compute @workgroup_size(128)
@@ -207,16 +207,16 @@ Result<void> ComputeBackend::attention(const Attention& a) {
   call.add({"slope", a.alibi_slopes, a.alibi_slopes.handle ? uint64_t{a.heads} : 0, Storage::F32, false, false, false});
   if (call.operands[0].elements == 0) return impl.check(call);
   if (a.kv_len == 0) {
+    // Nothing of these is read; something must be bound in their places.
     if (auto ok = impl.check(call); !ok) return ok;
-    if (call.operands[3].elements != uint64_t{a.batch} * a.heads * a.q_len * a.head_dim)
-      return fail(ErrorKind::Unsupported, "attention: no keys, and a strided output");
-    return impl.fill("attention", call.operands[3], 0);
+    for (size_t i : {1, 2}) call.operands[i].view = a.q, call.operands[i].elements = call.operands[0].elements, call.operands[i].vec4 = false;
+    call.operands[4].elements = 0;
   }
   auto layout = impl.layout(call);
   if (!layout) return fail(layout.error());
   const uint64_t rows = uint64_t{a.q_len} * (a.heads / a.kv_heads);
   if (rows > kMaxElements) return fail(ErrorKind::Unsupported, "attention: too many queries at once");
-  AttentionSpec spec{a.head_dim > 256 || rows <= 2 ? 2u : 8u, (a.head_dim + 63) / 64, a.mask.handle != 0, a.alibi_slopes.handle != 0};
+  AttentionSpec spec{a.head_dim > 256 || rows <= 2 ? 2u : 8u, (a.head_dim + 63) / 64, call.operands[4].elements != 0, a.alibi_slopes.handle != 0};
   const uint64_t blocks = (rows + spec.rows - 1) / spec.rows;
   call.groups = blocks * a.kv_heads * a.batch;
   call.work = 2.0 * double(a.batch) * a.heads * a.q_len * a.kv_len * a.head_dim;
