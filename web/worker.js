@@ -19,9 +19,9 @@ const event = (id, body) => send(id, {event: body});
 function progressSender(id) {
   const last = {};
   return (stage, done, total) => {
-    const now = performance.now();
-    if (done < total && now - (last[stage] ?? -Infinity) < PROGRESS_MS) return;
-    last[stage] = now;
+    const now = performance.now(), before = last[stage] ?? {at: -Infinity};
+    if (done === before.done || (done < total && now - before.at < PROGRESS_MS)) return;
+    last[stage] = {at: now, done};
     event(id, {type: 'progress', stage, done, total});
   };
 }

@@ -19,12 +19,13 @@ export async function serve(folders) {
     let file = path.join(folders[prefix], name.slice(prefix.length));
     if (file.endsWith('/')) file += 'index.html';
     if (!file.startsWith(path.resolve(folders[prefix])) || !fs.existsSync(file) || fs.statSync(file).isDirectory()) {
-      response.writeHead(404, {'content-type': 'text/plain'}).end('not here');
+      response.writeHead(404, {'content-type': 'text/plain', 'access-control-allow-origin': '*'}).end('not here');
       return;
     }
     const size = fs.statSync(file).size, range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '');
     requests.push({name, range: request.headers.range});
-    const headers = {'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream', 'cache-control': 'no-store', etag: `"${size}"`};
+    const headers = {'content-type': TYPES[path.extname(file)] ?? 'application/octet-stream', 'cache-control': 'no-store', etag: `"${size}-${fs.statSync(file).mtimeMs}"`,
+      'access-control-allow-origin': '*', 'access-control-expose-headers': 'content-range, etag'};
     let [start, end] = [0, size - 1], status = 200;
     if (range && !faults.noRange) {
       [start, end, status] = [Number(range[1]), range[2] ? Math.min(Number(range[2]), size - 1) : size - 1, 206];
@@ -36,7 +37,11 @@ export async function serve(folders) {
     if (request.method === 'HEAD') { response.end(); return; }
     const isModel = !(path.extname(file) in TYPES);
     for await (const chunk of fs.createReadStream(file, {start, end, highWaterMark: 1 << 18})) {
-      if (isModel && (faults.dieAfter -= chunk.length) < 0) { response.destroy(); return; }
+      if (isModel && (faults.dieAfter -= chunk.length) < 0) {
+        await new Promise(r => setTimeout(r, 400));   // what was sent arrives first
+        response.destroy();
+        return;
+      }
       if (isModel && Number.isFinite(faults.bytesPerSecond)) await new Promise(r => setTimeout(r, 1000 * chunk.length / faults.bytesPerSecond));
       if (response.destroyed) return;
       if (!response.write(chunk)) await new Promise(r => { response.once('drain', r); response.once('close', r); });

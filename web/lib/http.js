@@ -9,7 +9,7 @@ const pause = (ms, signal) => new Promise((resolve, reject) => {
 });
 
 /** Asks for the bytes from `start` (to `end`, exclusive, where given).
- *  @returns {body, start, size, etag}: where the body really starts (0 from a server without ranges), the whole file's size */
+ *  @returns {body, ranged, start, size, etag}: where the body really starts (0 from a server without ranges), the whole file's size */
 export async function requestRange(url, start, end, signal) {
   let response;
   try {
@@ -25,14 +25,14 @@ export async function requestRange(url, start, end, signal) {
     const length = Number(response.headers.get('content-length'));
     if (!range && (end !== undefined || !length)) throw new GullError('unsupported', `${url}: the server does not say how large the file is (Content-Range)`);
     if (range && Number(range[1]) !== start) throw new GullError('input/output error', `${url}: the server sent another range than was asked for`);
-    return {body: response.body, start, size: range ? Number(range[2]) : start + length, etag};
+    return {body: response.body, ranged: true, start, size: range ? Number(range[2]) : start + length, etag};
   }
   if (response.status === 200) {
     const size = Number(response.headers.get('content-length'));
     if (!size) throw new GullError('unsupported', `${url}: the server does not say how large the file is (Content-Length)`);
-    return {body: response.body, start: 0, size, etag};
+    return {body: response.body, ranged: false, start: 0, size, etag};
   }
-  if (response.status === 416) return {body: undefined, start, size: start, etag};
+  if (response.status === 416) return {body: undefined, ranged: true, start, size: start, etag};
   const kind = response.status === 404 || response.status === 410 ? 'not found' : 'input/output error';
   const hint = {401: ': it wants a login', 403: ': access is forbidden', 404: ': there is no such file'}[response.status] ?? '';
   throw Object.assign(new GullError(kind, `${url}: the server answered ${response.status}${hint}`),
@@ -75,8 +75,8 @@ export async function stream(url, {start, end, signal, known = {}, onStart = () 
       failure = new GullError('input/output error', `${url}: the connection ended after ${humanBytes(at)} of ${humanBytes(size)}`);
     } catch (error) {
       if (error.name === 'AbortError' || error.name === 'QuotaExceededError' || error.final) throw error;
-      failure = error instanceof GullError ? error
-        : new GullError('input/output error', `${url}: the connection broke after ${humanBytes(at)}${size ? ` of ${humanBytes(size)}` : ''}`);
+      const broken = `${url}: the connection broke after ${humanBytes(at)}${size ? ` of ${humanBytes(size)}: load it again to go on from there` : ''}`;
+      failure = error instanceof GullError && at === 0 ? error : new GullError('input/output error', broken);
     }
     if (at > before) tries = 0;
     if (tries >= RETRIES_MS.length) throw failure;

@@ -31,10 +31,9 @@ async function rangeSource(url, {signal, size, progress}) {
   return {
     name: url, size, done: Promise.resolve(), close() {},
     async read(offset, length, sink) {
-      let ranged = true;
       await stream(url, {
         start: offset, end: offset + length, signal, known: {size},
-        onStart(answer) { ranged = answer.start === offset; if (!ranged) throw Object.assign(noRanges(url), {final: true}); },
+        onStart: refuseWhole(url),
         sink: (chunk, at) => sink(chunk, at - offset),
       });
       total += length;
@@ -43,8 +42,10 @@ async function rangeSource(url, {signal, size, progress}) {
   };
 }
 
-const noRanges = url => new GullError('unsupported',
-  `${url}: the server gives no byte ranges, and the model cannot be kept in this browser: use another server, free storage, or choose a file`);
+const refuseWhole = url => ({ranged}) => {
+  if (!ranged) throw Object.assign(new GullError('unsupported',
+    `${url}: the server gives no byte ranges, and the model is not kept in this browser: use another server, free storage, or choose a file`), {final: true});
+};
 
 /** A URL with a copy in storage. The download runs ahead by itself, from front to back; reads wait for their bytes.
  *  @param options {signal, sha256?, progress(done, total), notice(text), hasher} */
@@ -56,9 +57,8 @@ export async function urlSource(url, options) {
     return undefined;
   }) : undefined;
   if (stored) return stored;
-  const first = {size: 0, ranged: false};
-  await stream(url, {start: 0, end: 4, signal: options.signal, sink: checkMagic(url), onStart(answer) { first.size = answer.size; } });
-  return rangeSource(url, {...options, size: first.size});
+  const size = await stream(url, {start: 0, end: 4, signal: options.signal, sink: checkMagic(url), onStart: refuseWhole(url)});
+  return rangeSource(url, {...options, size});
 }
 
 /** Refuses a page or a Git LFS pointer before any of it is kept. */

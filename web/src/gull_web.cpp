@@ -71,16 +71,16 @@ Result<Json> open(const Json& request) {
 Result<Json> warm(const Json& request) {
   auto session = session_of(request);
   if (!session) return fail(session.error());
-  const int32_t some_token = 0;
+  const int32_t some_tokens[8] = {};   // enough for the kernels of prompts, not only those of single tokens
   if (state().model->is_embedding_model()) {
-    if (auto ok = (*session)->embed({&some_token, 1}); !ok) return fail(ok.error());
+    if (auto ok = (*session)->embed(some_tokens); !ok) return fail(ok.error());
   } else {
     GenerateOptions options;
     options.sampling.temperature = 0;
     options.max_tokens = 2;
     options.ignore_eog = true;
     options.cancel = &state().cancel;
-    auto result = (*session)->generate({&some_token, 1}, options);
+    auto result = (*session)->generate(some_tokens, options);
     if (!result) return fail(result.error());
     if (result->stop == StopReason::Cancelled) return fail(ErrorKind::Cancelled, "loading was cancelled");
   }
