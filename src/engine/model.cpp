@@ -41,8 +41,10 @@ Result<void> choose_settings(Model::Impl& model) {
   const model::Config& config = model.family->config();
   if (options.context > config.context)
     log(LogLevel::Warning, "{}: --ctx {} is beyond the {} tokens that the model was trained for", model.file->name(), options.context, config.context);
+  if (config.max_context && options.context > config.max_context)
+    return fail_f(ErrorKind::InvalidArgument, "{}: --ctx {} is beyond the {} positions that the model has", model.file->name(), options.context, config.max_context);
   model.context = options.context ? options.context : std::min(config.context, 4096u);
-  model.chunk = std::min(model.context, 512u);
+  model.chunk = config.bidirectional ? model.context : std::min(model.context, 512u);
   const gpu::Caps& caps = model.device->caps();
   model.choices.precision = options.precision;
   model.choices.f16 = caps.f16 && options.precision == Precision::Fast;

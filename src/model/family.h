@@ -40,6 +40,7 @@ struct StateSpec { std::string name; uint64_t floats = 0; };
 struct Config {
   std::string arch;
   uint32_t layers = 0, hidden = 0, vocabulary = 0, context = 0;
+  uint32_t max_context = 0;           ///< positions that exist at all (a learned table); 0: no end
   std::vector<LayerKv> kv;            ///< one a layer
   std::vector<RopeSpec> ropes;        ///< the kinds of rotation that layers refer to by index
   std::vector<StateSpec> states;
