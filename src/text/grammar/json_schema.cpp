@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +40,24 @@ class Converter {
   }
   std::string unsupported(const std::string& path, std::string message) { return stop(ErrorKind::Unsupported, path, std::move(message)); }
   std::string invalid(const std::string& path, std::string message) { return stop(ErrorKind::InvalidArgument, path, std::move(message)); }
-  std::string part(const Result<std::string>& r, const std::string& path) { return r ? *r : stop(r.error().kind, path, r.error().message); }
+  /// Well-formed, but no value fits: harmless where it may be left out (see may_be_impossible).
+  std::string impossible(const std::string& path, std::string message) {
+    impossible_ = impossible_ || !error_;
+    return invalid(path, std::move(message));
+  }
+  std::string part(const Result<std::string>& r, const std::string& path) {
+    if (r) return *r;
+    return r.error().kind == ErrorKind::InvalidArgument ? impossible(path, r.error().message) : stop(r.error().kind, path, r.error().message);
+  }
+  /// schema(), or nothing where no value fits it.
+  std::optional<std::string> may_be_impossible(const Json& s, const std::string& path, int depth) {
+    if (error_) return "\"\"";   // an earlier error is not this schema's
+    std::string out = schema(s, path, depth);
+    if (!error_ || !impossible_) return out;
+    error_.reset();
+    impossible_ = false;
+    return std::nullopt;
+  }
 
   /// Adds a rule (the same body gets the same one), returns its name.
   std::string rule(const std::string& body) {
@@ -79,7 +97,7 @@ class Converter {
     if (error_) return "\"\"";
     if (depth > kMaxDepth) return unsupported(path, "nested too deeply");
     if (s == Json(true)) return any_value();
-    if (s == Json(false)) return invalid(path, "nothing fits the schema false");
+    if (s == Json(false)) return impossible(path, "nothing fits the schema false");
     if (!s.is_object()) return invalid(path, "a schema must be an object or a boolean");
     if (s.contains("$ref")) return reference(s, path, depth);
     if (s.contains("allOf")) return all_of(s, path, depth);
@@ -111,11 +129,16 @@ class Converter {
       const auto both = grammar::merged(root_, *target, rest);
       return both ? schema(*both, path, depth + 1) : stop(both.error().kind, path, both.error().message);
     }
+    if (impossible_references_.contains(name)) return impossible(path, fmt::format("nothing fits $ref '{}'", name));
     const auto [it, fresh] = references_.emplace(name, "");
     if (!fresh) return it->second;
     std::string& rule_name = it->second;   // references into a std::map stay valid
     rule_name = fmt::format("ref{}", references_.size());
-    const std::string body = schema(*target, name, depth + 1);
+    std::string body = schema(*target, name, depth + 1);
+    if (error_ && impossible_) {   // rules that were already written may name it: give it a body without an end
+      impossible_references_.insert(name);
+      body = "\"-\" " + rule_name;
+    }
     rules_.emplace_back(rule_name, body);
     return rule_name;
   }
@@ -147,18 +170,11 @@ class Converter {
     std::string out;
     for (size_t i = 0; i < branches.size() && !error_; i++) {
       const std::string here = fmt::format("{}/{}/{}", path, combiner, i);
-      if (branches[i] == Json(false)) continue;
-      std::string alternative;
-      if (base.empty()) {
-        alternative = schema(branches[i], here, depth + 1);
-      } else {
-        const auto both = grammar::merged(root_, base, branches[i]);
-        if (!both) return stop(both.error().kind, here, both.error().message);
-        alternative = schema(*both, here, depth + 1);
-      }
-      out += (out.empty() ? "" : " | ") + alternative;
+      const auto both = base.empty() ? Result<Json>(branches[i]) : grammar::merged(root_, base, branches[i]);
+      if (!both) return stop(both.error().kind, here, both.error().message);
+      if (const auto alternative = may_be_impossible(*both, here, depth + 1)) out += (out.empty() ? "" : " | ") + *alternative;
     }
-    return out.empty() ? invalid(path, fmt::format("nothing fits {}", combiner)) : rule(out);
+    return out.empty() ? impossible(path, fmt::format("nothing fits {}", combiner)) : rule(out);
   }
 
   /// enum and const: the values themselves.
@@ -178,13 +194,13 @@ class Converter {
       if (s.contains("type") && !types.contains(type) && !(type == "integer" && types.contains("number"))) continue;
       out += (out.empty() ? "" : " | ") + gbnf_literal(v.dump(-1, ' ', false, Json::error_handler_t::replace));
     }
-    return out.empty() ? invalid(path, "no value of the enum fits") : rule(out);
+    return out.empty() ? impossible(path, "no value of the enum fits") : rule(out);
   }
 
   std::string by_type(const Json& s, const std::string& path, int depth) {
     if (s.contains("type") && !s["type"].is_string() && !s["type"].is_array()) return invalid(path, "type must be a name or a list of names");
     auto types = grammar::types_of(s);
-    if (types.empty()) return invalid(path, "no type fits");
+    if (types.empty()) return impossible(path, "no type fits");
     if (types.size() == 6 && !s.contains("type")) return any_value();
     if (types.contains("number")) types.erase("integer");
     std::string out;
@@ -252,7 +268,7 @@ class Converter {
   std::string string(const Json& s, const std::string& path) {
     const uint64_t least = count(s, "minLength", 0, path), most = count(s, "maxLength", kUnlimited, path);
     const bool counted = s.contains("minLength") || s.contains("maxLength");
-    if (least > most) return invalid(path, "minLength is above maxLength");
+    if (least > most) return impossible(path, "minLength is above maxLength");
     std::string body;
     for (const char* key : {"pattern", "format"}) {
       if (!s.contains(key)) continue;
@@ -281,21 +297,33 @@ class Converter {
     const bool rest_given = s.contains(rest_key);
     if (rest_given && s[rest_key] == Json(false)) most = std::min<uint64_t>(most, first.size());
     else if (!rest_given && !first.empty()) most = std::min<uint64_t>(most, std::max<uint64_t>(least, first.size()));
-    if (least > most) return invalid(path, "more items are needed than allowed");
+    if (least > most) return impossible(path, "more items are needed than allowed");
 
+    // An item that nothing fits ends the array before it.
+    std::vector<std::string> items;
+    for (uint64_t i = 0; i < std::min<uint64_t>(first.size(), most) && !error_; i++) {
+      const auto item = may_be_impossible(first[i], fmt::format("{}/{}/{}", path, old_form ? "items" : "prefixItems", i), depth + 1);
+      if (item) items.push_back(*item);
+      else most = i;
+    }
+    const uint64_t fixed = items.size();
+    std::string item;
+    if (most > fixed) {
+      const auto rest = rest_given ? may_be_impossible(s[rest_key], path + "/" + rest_key, depth + 1) : any_value();
+      if (rest) item = *rest;
+      else most = fixed;
+    }
+    if (least > most) return impossible(path, "more items are needed than can exist");
     ws();
     if (most == 0) return "\"[\" ws \"]\"";
-    const uint64_t fixed = std::min<uint64_t>(first.size(), most);
     std::string tail;
     if (most > fixed) {
-      const std::string item = rest_given ? schema(s[rest_key], path + "/" + rest_key, depth + 1) : any_value();
       if (fixed == 0) tail = item + " " + repeated("\",\" ws " + item, least ? least - 1 : 0, most == kUnlimited ? most : most - 1);
       else tail = repeated("\",\" ws " + item, least > fixed ? least - fixed : 0, most == kUnlimited ? most : most - fixed);
     }
     for (uint64_t i = fixed; i-- > 0;) {   // from the end: each optional item holds all that follow
-      std::string item = schema(first[i], fmt::format("{}/{}/{}", path, old_form ? "items" : "prefixItems", i), depth + 1);
-      if (!tail.empty()) item += " " + tail;
-      tail = i == 0 ? item : rule("\",\" ws " + item);
+      const std::string this_and_rest = items[i] + (tail.empty() ? "" : " " + tail);
+      tail = i == 0 ? this_and_rest : rule("\",\" ws " + this_and_rest);
       if (i > 0 && i >= least) tail += "?";
     }
     return rule("\"[\" ws " + (least == 0 ? "(" + tail + " ws)?" : tail + " ws") + " \"]\"");
@@ -325,21 +353,21 @@ class Converter {
     std::vector<std::string> names;
     size_t needed = 0;
     const auto add = [&](const std::string& name, const Json& value, bool must) {
-      const std::string key = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace);
-      list.push_back({rule(gbnf_literal(key + ":") + " ws " + schema(value, path + "/properties/" + name, depth + 1)), must});
       names.push_back(name);
+      const std::string key = Json(name).dump(-1, ' ', false, Json::error_handler_t::replace), here = path + "/properties/" + name;
+      const auto written = must ? schema(value, here, depth + 1) : may_be_impossible(value, here, depth + 1);
+      if (!written) return;   // optional, and nothing fits: never there
+      list.push_back({rule(gbnf_literal(key + ":") + " ws " + *written), must});
       needed += must;
     };
     for (const auto& [name, value] : properties.items()) {
-      const bool must = std::find(required.begin(), required.end(), Json(name)) != required.end();
-      if (value == Json(false) && !must) names.push_back(name);   // never there
-      else add(name, value, must);
+      add(name, value, std::find(required.begin(), required.end(), Json(name)) != required.end());
     }
     for (const Json& name : required) {
       if (!name.is_string()) return invalid(path, "required must be a list of names");
       if (properties.contains(name.get_ref<const std::string&>())) continue;
       if (std::find(names.begin(), names.end(), name.get<std::string>()) != names.end()) continue;
-      if (s.contains("additionalProperties") && extra == Json(false)) return invalid(path, fmt::format("'{}' is required, but additionalProperties forbids it", name.get<std::string>()));
+      if (s.contains("additionalProperties") && extra == Json(false)) return impossible(path, fmt::format("'{}' is required, but additionalProperties forbids it", name.get<std::string>()));
       add(name, s.contains("additionalProperties") ? extra : Json(true), true);
     }
     const bool open = extra != Json(false);
@@ -347,8 +375,8 @@ class Converter {
     if (count(s, "maxProperties", kUnlimited, path) < list.size() || (open && s.contains("maxProperties")))
       return unsupported(path, "'maxProperties' below the number of properties");
     ws();
-    const std::string another = open ? additional(extra, names, path, depth) : "";
-    return members(list, another);
+    const auto value = open ? may_be_impossible(extra, path + "/additionalProperties", depth + 1) : std::nullopt;
+    return members(list, value ? additional(*value, names, path) : "");
   }
 
   /// { members in order }: a rule for "the first one is still to come", and one for "some are already there", per place.
@@ -372,7 +400,7 @@ class Converter {
   }
 
   /// A member that is none of the declared ones. Its name has no escapes, so that it cannot spell one of them differently.
-  std::string additional(const Json& extra, const std::vector<std::string>& names, const std::string& path, int depth) {
+  std::string additional(const std::string& value, const std::vector<std::string>& names, const std::string& path) {
     NameTree tree;
     for (const std::string& name : names) {
       if (name.size() > 400) return unsupported(path, "a property name is too long for additionalProperties");
@@ -386,7 +414,6 @@ class Converter {
       at->ends = true;
     }
     named("plain", "[^\"\\\\\\x00-\\x1F\\x7F]");
-    const std::string value = schema(extra, path + "/additionalProperties", depth + 1);
     return rule("\"\\\"\" " + other_names(tree) + " \"\\\"\" \":\" ws " + value);
   }
 
@@ -413,9 +440,11 @@ class Converter {
   std::vector<std::pair<std::string, std::string>> rules_;
   std::unordered_map<std::string, std::string> by_body_;
   std::map<std::string, std::string> references_;
+  std::set<std::string> impossible_references_;
   std::map<std::string, bool> fixed_;
   size_t bytes_ = 0;
   std::optional<Error> error_;
+  bool impossible_ = false;           ///< the error only says that no value fits
 };
 
 }  // namespace

@@ -136,6 +136,10 @@ Result<Json> merged(const Json& root, const Json& first, const Json& second, int
     for (const auto& [name, unused] : (*open)["properties"].items())
       if (forbids_property(*closed, name)) return fail(ErrorKind::Unsupported, "additionalProperties: false next to other properties of an allOf or anyOf");
   }
+  const auto is_tuple = [](const Json& s) { return s.contains("prefixItems") || (s.contains("items") && s["items"].is_array()); };
+  const auto speaks_of_items = [&](const Json& s) { return s.contains("items") || is_tuple(s); };
+  if ((is_tuple(*a) && speaks_of_items(*b)) || (is_tuple(*b) && speaks_of_items(*a)))
+    return fail(ErrorKind::Unsupported, "prefixItems next to other items of an allOf or anyOf");
   for (const auto& [key, theirs] : b->items()) {
     if (!out.contains(key) || out[key] == theirs || is_annotation(key)) {
       out[key] = theirs;
@@ -172,6 +176,15 @@ Result<Json> merged(const Json& root, const Json& first, const Json& second, int
       ours.insert(ours.end(), theirs.begin(), theirs.end());
     } else {
       return fail_f(ErrorKind::Unsupported, "{}: two schemas that must both hold give different values", key);
+    }
+  }
+  // What is a declared property for one side is an additional one for the other.
+  for (const auto& [other, declaring] : {std::pair(a, b), std::pair(b, a)}) {
+    if (!other->contains("additionalProperties") || !(*other)["additionalProperties"].is_object()) continue;
+    if (!declaring->contains("properties") || !(*declaring)["properties"].is_object()) continue;
+    for (const auto& [name, unused] : (*declaring)["properties"].items()) {
+      const bool known = other->contains("properties") && (*other)["properties"].is_object() && (*other)["properties"].contains(name);
+      if (!known) out["properties"][name] = all_of(out["properties"][name], (*other)["additionalProperties"]);
     }
   }
   return out;
