@@ -1,0 +1,444 @@
+// Every call of the weight cache, on the device that is there: what lies on the GPU is compared with the file's bytes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+#include <unistd.h>
+
+#include "gguf/writer.h"
+#include "weights/counting_source.h"
+#include "weights/watched_device.h"
+#include "weights/weight_cache.h"
+
+namespace gull::weights {
+namespace {
+
+using gguf::Type;
+using test::CountingSource;
+using testing::HasSubstr;
+
+using Bytes = std::vector<std::byte>;
+
+Bytes random_bytes(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  Bytes out(n);
+  for (std::byte& b : out) b = static_cast<std::byte>(random());
+  return out;
+}
+
+/// Types whose rows the GPU has as the file does, so that contents can be compared byte by byte.
+struct Source {
+  Bytes matrix = random_bytes(300 * 64 * 4, 1), half = random_bytes(96 * 32 * 2, 2), quantised = random_bytes(40 * 144, 3),
+        experts = random_bytes(6 * 8 * 32 * 4, 4), vector = random_bytes(64 * 4, 5), odd = random_bytes(5 * 33 * 2, 6);
+  Bytes half_vector;
+  Bytes file() {
+    half_vector.clear();
+    // 1.0, −2.0, 0.5 and so on: 16-bit floats whose values are known.
+    for (uint16_t bits : {0x3c00, 0xc000, 0x3800, 0x7bff, 0x0001})
+      half_vector.push_back(static_cast<std::byte>(bits & 255)), half_vector.push_back(static_cast<std::byte>(bits >> 8));
+    gguf::Writer w;
+    w.set("general.architecture", "llama");
+    w.tensor("token_embd.weight", Type::F32, {64, 300}, matrix);
+    for (int layer : {0, 1, 2, 10, 11}) {
+      const std::string p = "blk." + std::to_string(layer) + ".";
+      w.tensor(p + "attn_norm.weight", Type::F32, {64}, vector);
+      w.tensor(p + "ffn_up.weight", Type::F16, {32, 96}, half);
+    }
+    w.tensor("blk.1.ffn_up_exps.weight", Type::F32, {32, 8, 6}, experts);
+    w.tensor("quantised.weight", Type::Q4_K, {256, 40}, quantised);
+    w.tensor("odd.weight", Type::F16, {33, 5}, odd);
+    w.tensor("half.weight", Type::F16, {5}, half_vector);
+    auto bytes = w.bytes();
+    EXPECT_TRUE(bytes) << bytes.error().message;
+    return *bytes;
+  }
+};
+
+class Cache : public testing::Test {
+ protected:
+  void SetUp() override { open(std::make_shared<CountingSource>(source.file()), {}); }
+
+  void open(std::shared_ptr<ByteSource> bytes, Options options) {
+    cache.reset();
+    counting = std::dynamic_pointer_cast<CountingSource>(bytes);
+    auto file = gguf::File::open(bytes);
+    ASSERT_TRUE(file) << file.error().message;
+    cache = std::make_unique<WeightCache>(watched.device, *file, options);
+    if (counting) counting->reads = counting->bytes_read = 0;   // the header is not of interest
+  }
+
+  Bytes contents(const gpu::BufferRef& buffer) {
+    Bytes out(buffer->size());
+    auto ok = watched.device->read(*buffer, 0, std::span<std::byte>(out));
+    EXPECT_TRUE(ok) << ok.error().message;
+    return out;
+  }
+  uint64_t ledger() const { return watched.device->ledger().use().weights; }
+  static Bytes part(const Bytes& all, size_t from, size_t n) { return {all.begin() + from, all.begin() + from + n}; }
+
+  /// A Plan with one step that reads the tensor (as the kernels' Plans do), replayed once.
+  std::unique_ptr<dispatch::Plan> plan_that_reads(std::string_view name) {
+    gpu::PipelineDesc desc{"reader", R"(
+@group(0) @binding(0) var<storage, read> w: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) g: vec3<u32>) { if (g.x < arrayLength(&y)) { y[g.x] = w[g.x]; } }
+)", {gpu::BindingKind::ReadStorage, gpu::BindingKind::Storage}};
+    auto pipeline = watched.device->create_pipeline(desc);
+    EXPECT_TRUE(pipeline) << pipeline.error().message;
+    result = *watched.device->create_buffer(64, gpu::kStorage | gpu::kCopySrc, gpu::Memory::Activations, "result");
+    auto plan = std::make_unique<dispatch::Plan>(watched.device);
+    plan->add({*pipeline, {(*cache->tensor(name))->tiles[0], result}, {1}, {1}, {1}, {}});
+    return plan;
+  }
+  void replay(dispatch::Plan& plan) {
+    auto ensured = cache->ensure(plan.residents(0));
+    ASSERT_TRUE(ensured) << ensured.error().message;
+    auto commands = watched.device->begin();
+    auto ok = plan.run(*commands, {1, 1, 1});
+    ASSERT_TRUE(ok) << ok.error().message;
+    ASSERT_TRUE(watched.device->submit(std::move(*commands)));
+  }
+
+  test::WatchedDevice watched;
+  Source source;
+  std::shared_ptr<CountingSource> counting;
+  std::unique_ptr<WeightCache> cache;
+  gpu::BufferRef result;
+};
+
+TEST_F(Cache, BufferIsUploadedOnFirstUseAndTheSameAfterwards) {
+  EXPECT_EQ(counting->reads, 0u);
+  auto first = cache->buffer("token_embd.weight");
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(contents(*first), source.matrix);
+  EXPECT_EQ(counting->bytes_read, source.matrix.size());
+  EXPECT_EQ(cache->cached_count(), 1u);
+  EXPECT_EQ(cache->cached_bytes(), source.matrix.size());
+  EXPECT_EQ(ledger(), source.matrix.size());
+  auto again = cache->buffer("token_embd.weight");
+  EXPECT_EQ((*again)->id(), (*first)->id());
+  EXPECT_EQ(counting->bytes_read, source.matrix.size());
+  EXPECT_EQ(cache->counters().uploads, 1u);
+}
+
+TEST_F(Cache, AbsentTensors) {
+  auto absent = cache->buffer_opt("blk.7.attn_norm.weight");
+  ASSERT_TRUE(absent);
+  EXPECT_EQ(*absent, nullptr);
+  auto error = cache->buffer("blk.7.attn_norm.weight");
+  ASSERT_FALSE(error);
+  EXPECT_EQ(error.error().kind, ErrorKind::NotFound);
+  EXPECT_THAT(error.error().message, HasSubstr("'blk.7.attn_norm.weight'"));
+  EXPECT_FALSE(cache->type("nothing"));
+  EXPECT_FALSE(cache->tiles("nothing"));
+  EXPECT_FALSE(cache->tile("nothing", 0));
+  EXPECT_FALSE(cache->expert("nothing", 0));
+  EXPECT_TRUE(cache->buffer_opt("blk.0.attn_norm.weight"));
+}
+
+TEST_F(Cache, LookUpsUploadNothing) {
+  EXPECT_EQ(*cache->type("quantised.weight"), Type::Q4_K);
+  EXPECT_EQ(*cache->type("half.weight"), Type::F16);
+  EXPECT_EQ(cache->cached_count(), 0u);
+  EXPECT_EQ(cache->cached_bytes(), 0u);
+  EXPECT_EQ(ledger(), 0u);
+  EXPECT_EQ(counting->reads, 0u);
+}
+
+TEST_F(Cache, WorksOverEverySource) {
+  const Bytes file = source.file();
+  const auto path = std::filesystem::temp_directory_path() / ("gull-weights-" + std::to_string(::getpid()) + ".gguf");
+  std::FILE* out = std::fopen(path.c_str(), "wb");
+  ASSERT_EQ(std::fwrite(file.data(), 1, file.size(), out), file.size());
+  std::fclose(out);
+  for (auto& bytes : {memory_source("memory", file), *mapped_file_source(path), *file_source(path)}) {
+    open(bytes, {});
+    EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix) << bytes->name();
+    EXPECT_EQ(contents(*cache->buffer("quantised.weight")), source.quantised);
+    EXPECT_EQ(contents(*cache->buffer("blk.10.ffn_up.weight")), source.half);
+    // What was read before reads the same after its pages were given back.
+    cache->drop_prefix("");
+    EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_F(Cache, VectorsBecomeF32AndShortRowsArePadded) {
+  const Bytes vector = contents(*cache->buffer("half.weight"));
+  ASSERT_EQ(vector.size(), 32u * 4);   // a whole group of 32
+  const float expected[] = {1.0f, -2.0f, 0.5f, 65504.0f, 5.9604644775390625e-8f};
+  for (size_t i = 0; i < 32; ++i) {
+    float value;
+    std::memcpy(&value, vector.data() + 4 * i, 4);
+    EXPECT_EQ(value, i < 5 ? expected[i] : 0.0f) << i;
+  }
+  const Bytes odd = contents(*cache->buffer("odd.weight"));
+  ASSERT_EQ(odd.size(), 5u * 128);   // 33 weights of 2 bytes, in rows of 64
+  for (size_t row = 0; row < 5; ++row) EXPECT_EQ(part(odd, row * 128, 66), part(source.odd, row * 66, 66));
+}
+
+TEST_F(Cache, TilesAreWholeRowsWithinTheBound) {
+  auto tiles = cache->tiles("token_embd.weight", 100 * 256);
+  ASSERT_TRUE(tiles) << tiles.error().message;
+  uint64_t next = 0;
+  for (const TileBuffer& tile : *tiles) {
+    EXPECT_EQ(tile.first_row, next);
+    EXPECT_LE(tile.buffer->size(), 100u * 256);
+    EXPECT_EQ(contents(tile.buffer), part(source.matrix, next * 256, tile.rows * 256));
+    next += tile.rows;
+  }
+  EXPECT_EQ(next, 300u);
+  EXPECT_EQ(counting->reads, tiles->size()) << "one request a tile";
+  EXPECT_EQ(cache->cached_count(), tiles->size());
+  EXPECT_EQ(cache->cached_bytes(), source.matrix.size());
+  auto again = cache->tiles("token_embd.weight", 100 * 256);
+  EXPECT_EQ(again->front().buffer->id(), tiles->front().buffer->id());
+  EXPECT_EQ(cache->tiles("token_embd.weight", 3 * 256)->size(), 100u);
+  // In one piece, it is the same memory as buffer()'s.
+  auto whole = cache->tiles("quantised.weight", 1 << 20);
+  EXPECT_EQ(whole->size(), 1u);
+  EXPECT_EQ(whole->front().buffer->id(), (*cache->buffer("quantised.weight"))->id());
+}
+
+TEST_F(Cache, ARowLargerThanATileIsAnError) {
+  auto tiles = cache->tiles("token_embd.weight", 255);
+  ASSERT_FALSE(tiles);
+  EXPECT_THAT(tiles.error().message, HasSubstr("one row of 'token_embd.weight' takes 256 B, a tile may have 255 B"));
+  EXPECT_EQ(ledger(), 0u);
+}
+
+TEST_F(Cache, ABufferLargerThanATileSaysToUseTiles) {
+  open(std::make_shared<CountingSource>(source.file()), {.max_tile = 4096});
+  auto whole = cache->buffer("token_embd.weight");
+  ASSERT_FALSE(whole);
+  EXPECT_THAT(whole.error().message, HasSubstr("take it in tiles"));
+}
+
+TEST_F(Cache, ALooseTileBelongsToItsCaller) {
+  auto tile = cache->tile("token_embd.weight", 2, 64 * 256);
+  ASSERT_TRUE(tile) << tile.error().message;
+  EXPECT_EQ(tile->first_row, 128u);
+  EXPECT_EQ(tile->rows, 64u);
+  EXPECT_EQ(contents(tile->buffer), part(source.matrix, 128 * 256, 64 * 256));
+  EXPECT_EQ(cache->cached_count(), 0u);
+  EXPECT_EQ(ledger(), 64u * 256);
+  auto second = cache->tile("token_embd.weight", 2, 64 * 256);
+  EXPECT_NE(second->buffer->id(), tile->buffer->id());
+  tile->buffer.reset(), second->buffer.reset();
+  EXPECT_EQ(ledger(), 0u);
+  auto error = cache->tile("token_embd.weight", 5, 64 * 256);
+  ASSERT_FALSE(error);
+  EXPECT_THAT(error.error().message, HasSubstr("has 5 tiles, there is no number 5"));
+}
+
+TEST_F(Cache, ExpertsAreSingleMatrices) {
+  for (uint64_t e : {4, 0, 5}) {
+    auto expert = cache->expert("blk.1.ffn_up_exps.weight", e);
+    ASSERT_TRUE(expert) << expert.error().message;
+    EXPECT_EQ(expert->first_row, e * 8);
+    EXPECT_EQ(contents(expert->buffer), part(source.experts, e * 1024, 1024));
+  }
+  EXPECT_EQ(cache->cached_count(), 3u);
+  EXPECT_EQ(cache->cached_bytes(), 3u * 1024);
+  auto error = cache->expert("blk.1.ffn_up_exps.weight", 6);
+  ASSERT_FALSE(error);
+  EXPECT_THAT(error.error().message, HasSubstr("has 6 matrices, there is no number 6"));
+}
+
+TEST_F(Cache, PrefixesMatchWholeParts) {
+  for (int layer : {0, 1, 2, 10, 11}) ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight"));
+  ASSERT_TRUE(cache->buffer("blk.1.attn_norm.weight"));
+  const uint64_t before = ledger();
+  EXPECT_EQ(cache->drop_prefix("blk.1"), 2u);   // not blk.10, not blk.11
+  EXPECT_EQ(cache->cached_count(), 4u);
+  EXPECT_EQ(ledger(), before - source.half.size() - source.vector.size());
+  EXPECT_EQ(cache->drop_prefix("blk.10."), 1u);
+  EXPECT_EQ(cache->drop_prefix("blk.1"), 0u);
+  EXPECT_EQ(cache->drop_prefix("blk.2.ffn"), 0u);   // no whole part
+  EXPECT_EQ(cache->drop_prefix_destroy("blk.2.ffn_up.weight"), 1u);
+  EXPECT_EQ(cache->drop_prefix_destroy("blk"), 2u);
+  EXPECT_EQ(cache->cached_bytes(), 0u);
+  EXPECT_EQ(ledger(), 0u);
+  EXPECT_EQ(contents(*cache->buffer("blk.1.ffn_up.weight")), source.half) << "and it comes back when it is wanted";
+}
+
+TEST_F(Cache, DropLayers) {
+  for (int layer : {0, 1, 2, 10, 11}) ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight"));
+  ASSERT_TRUE(cache->buffer("token_embd.weight"));
+  EXPECT_EQ(cache->drop_layers_destroy(2, 2), 0u);
+  EXPECT_EQ(cache->drop_layers_destroy(5, 1), 0u);
+  EXPECT_EQ(cache->drop_layers_destroy(1, 11), 3u);
+  EXPECT_EQ(cache->cached_count(), 3u);
+  EXPECT_EQ(ledger(), source.matrix.size() + 2 * source.half.size());
+}
+
+TEST_F(Cache, DroppingIsSafeWhileWorkIsInFlight) {
+  auto plan = plan_that_reads("blk.1.ffn_up.weight");
+  cache->attach(plan.get());
+  replay(*plan);
+  EXPECT_EQ(cache->drop_prefix("blk.1"), 1u);   // the GPU may not have begun
+  EXPECT_EQ(watched.destroyed, 0);
+  EXPECT_EQ(watched.groups_released, 1) << "a bind group would keep the memory";
+  EXPECT_EQ(contents(result), part(source.half, 0, 64));
+  replay(*plan);   // uploads anew, and makes a new bind group
+  EXPECT_EQ(contents(result), part(source.half, 0, 64));
+  cache->detach(plan.get());
+}
+
+TEST_F(Cache, BindGroupsGoBeforeBuffersAreDestroyed) {
+  auto one = plan_that_reads("blk.1.ffn_up.weight"), two = plan_that_reads("blk.1.ffn_up.weight"), other = plan_that_reads("blk.2.ffn_up.weight");
+  std::vector<Attached> attached;
+  for (auto* plan : {one.get(), two.get(), other.get()}) {
+    attached.emplace_back(*cache, *plan);
+    replay(*plan);
+  }
+  EXPECT_EQ(cache->drop_layers_destroy(1, 2), 1u);
+  EXPECT_EQ(watched.complaint, "");
+  EXPECT_EQ(watched.destroyed, 1);
+  EXPECT_EQ(watched.groups_released, 2) << "both Plans that named the victim, and no other";
+  replay(*one);
+  EXPECT_EQ(contents(result).size(), 64u);
+  EXPECT_EQ(cache->drop_prefix_destroy("blk"), 2u);
+  EXPECT_EQ(watched.complaint, "");
+  EXPECT_EQ(watched.destroyed, 3);
+}
+
+TEST_F(Cache, TheWatcherWouldNotice) {
+  auto plan = plan_that_reads("blk.1.ffn_up.weight");
+  replay(*plan);   // and is not attached
+  cache->drop_prefix_destroy("blk.1");
+  EXPECT_EQ(watched.complaint, "a buffer was destroyed that a bind group names");
+}
+
+TEST_F(Cache, ConcurrentFirstUsesUploadOnce) {
+  counting->delay_ms = 30;
+  std::vector<std::thread> threads;
+  std::vector<uint64_t> ids(8);
+  for (size_t i = 0; i < ids.size(); ++i)
+    threads.emplace_back([&, i] {
+      auto buffer = cache->buffer("token_embd.weight");
+      if (buffer) ids[i] = (*buffer)->id();
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_THAT(ids, testing::Each(ids[0]));
+  EXPECT_EQ(counting->bytes_read, source.matrix.size());
+  EXPECT_EQ(cache->counters().uploads, 1u);
+  EXPECT_EQ(cache->cached_count(), 1u);
+  EXPECT_EQ(cache->cached_bytes(), source.matrix.size());
+  EXPECT_EQ(ledger(), source.matrix.size());
+}
+
+TEST_F(Cache, AFailedReadLeavesNothingBehind) {
+  counting->failures = 1;
+  counting->delay_ms = 20;
+  std::atomic<int> good = 0, bad = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] { ++(cache->buffer("quantised.weight") ? good : bad); });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(bad, 1) << "one met the failure; who waited tried again";
+  EXPECT_EQ(good, 3);
+  EXPECT_EQ(ledger(), source.quantised.size());
+  cache->drop_prefix_destroy("");
+  counting->failures = 1;
+  auto error = cache->tiles("token_embd.weight", 64 * 256);
+  ASSERT_FALSE(error);
+  EXPECT_THAT(error.error().message, HasSubstr("the network is away"));
+  auto again = cache->tiles("token_embd.weight", 64 * 256);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(contents(again->back().buffer), part(source.matrix, 256 * 256, 44 * 256));
+}
+
+TEST_F(Cache, LoadingTellsProgressAndCanBeCancelled) {
+  std::vector<TileRef> tiles;
+  for (const char* name : {"token_embd.weight", "blk.0.ffn_up.weight", "quantised.weight"}) tiles.push_back((*cache->tensor(name))->tiles[0]);
+  std::vector<uint64_t> steps;
+  uint64_t total = 0;
+  auto ok = cache->load(tiles, [&](uint64_t done, uint64_t all) { return steps.push_back(done), total = all, true; });
+  ASSERT_TRUE(ok) << ok.error().message;
+  EXPECT_EQ(total, source.matrix.size() + source.half.size() + source.quantised.size());
+  EXPECT_EQ(steps.front(), 0u);
+  EXPECT_EQ(steps.back(), total);
+  EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+  cache->drop_prefix_destroy("");
+  auto cancelled = cache->load(tiles, [&](uint64_t done, uint64_t) { return done == 0; });
+  ASSERT_FALSE(cancelled);
+  EXPECT_EQ(cancelled.error().kind, ErrorKind::Cancelled);
+  EXPECT_EQ(ledger(), cache->cached_bytes()) << "buffers of what was not reached are gone";
+  EXPECT_TRUE(cache->load(tiles, {}));
+}
+
+// ---- under a budget -------------------------------------------------------------------------------------------------
+
+TEST_F(Cache, TheBudgetHoldsAtEveryMoment) {
+  const uint64_t budget = 3 * source.half.size() + 6 * source.vector.size();
+  open(std::make_shared<CountingSource>(source.file()), {.budget = budget});
+  ASSERT_TRUE(cache->bounded());
+  for (int round = 0; round < 3; ++round)
+    for (int layer : {0, 1, 2, 10, 11}) {
+      EXPECT_EQ(contents(*cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight")), source.half);
+      EXPECT_EQ(contents(*cache->buffer("blk." + std::to_string(layer) + ".attn_norm.weight")), source.vector);
+    }
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), budget);
+  EXPECT_EQ(watched.complaint, "");
+  const Counters counters = cache->counters();
+  EXPECT_GE(counters.evictions, 12u);
+  EXPECT_EQ(counters.recycled, counters.evictions) << "all have one size";
+  EXPECT_EQ(watched.destroyed, 0);
+}
+
+TEST_F(Cache, OtherSizesAreDestroyedInOrder) {
+  const uint64_t budget = source.matrix.size() + 6 * source.vector.size();
+  open(std::make_shared<CountingSource>(source.file()), {.budget = budget});
+  auto plan = plan_that_reads("blk.1.ffn_up.weight");
+  Attached attached(*cache, *plan);
+  for (int round = 0; round < 3; ++round) {
+    replay(*plan);
+    EXPECT_EQ(contents(result), part(source.half, 0, 64));
+    EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix);
+  }
+  EXPECT_EQ(watched.complaint, "");
+  EXPECT_GE(watched.destroyed, 4);
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), budget);
+}
+
+TEST_F(Cache, WhatACallerHoldsStays) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 2 * source.half.size() + 6 * source.vector.size()});
+  auto held = *cache->buffer("blk.0.ffn_up.weight");
+  for (int layer : {1, 2, 10, 11, 1}) ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight"));
+  EXPECT_EQ((*cache->buffer("blk.0.ffn_up.weight"))->id(), held->id());
+  EXPECT_EQ(contents(held), source.half);
+  auto too_much = cache->buffer("token_embd.weight");
+  ASSERT_FALSE(too_much);
+  EXPECT_EQ(too_much.error().kind, ErrorKind::OutOfMemory);
+  EXPECT_THAT(too_much.error().message, HasSubstr("raise --gpu-budget"));
+  auto loose = cache->tile("blk.2.ffn_up.weight", 0);
+  ASSERT_TRUE(loose) << loose.error().message;
+  EXPECT_FALSE(cache->tile("blk.10.ffn_up.weight", 0)) << "loose tiles count towards the budget";
+  loose->buffer.reset();
+  EXPECT_TRUE(cache->tile("blk.10.ffn_up.weight", 0));
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), cache->budget());
+}
+
+TEST_F(Cache, TheLeastRecentlyUsedLeaves) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 3 * source.half.size() + 6 * source.vector.size()});
+  const auto use = [&](int layer) { ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight")); };
+  use(0), use(1), use(2);
+  use(0);                        // so 1 is the oldest
+  use(10);
+  const uint64_t uploads = cache->counters().uploads;
+  use(0), use(2), use(10);
+  EXPECT_EQ(cache->counters().uploads, uploads);
+  use(1);
+  EXPECT_EQ(cache->counters().uploads, uploads + 1);
+}
+
+TEST_F(Cache, ABudgetThatHoldsEverythingIsNone) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 1 << 30});
+  EXPECT_FALSE(cache->bounded());
+}
+
+}  // namespace
+}  // namespace gull::weights
