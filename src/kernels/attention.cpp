@@ -131,6 +131,7 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u
     let kb = (min(at, j1 - 1u) * $KV$ + kvh) * $D4$;
     for (var i = t % 4u; i < $D4$; i += 4u) { d += qs[i] * $LOADK$; }
     quarter[t] = d.x + d.y + d.z + d.w;
+$EARLY$
     workgroupBarrier();
     var s = -3.0e38;
     if (t < $C$ && j + t < j1) {
@@ -142,14 +143,17 @@ $TOP$
     let fix = exp(m - best);
     m = best;
 $SUM$
-    let count = min($C$, j1 - j);
     a = a * fix;
-    if (dim < $D4$ && first < $PARTS$) {
-      for (var c = first; c < count; c += $PARTS$) { a += sc[c] * $LOADV$; }
-    }
+$VALUES$
     workgroupBarrier();
   }
   if (first < $PARTS$) { vals[first * $DT$ + dim] = a; }
+  workgroupBarrier();
+  if (t < $DT$ * $MANY$) {
+    var s = vals[t];
+    for (var c = t + $DT$ * $MANY$; c < $PARTS$ * $DT$; c += $DT$ * $MANY$) { s += vals[c]; }
+    vals[t] = s;
+  }
   workgroupBarrier();
 $FINISH$
 }
@@ -179,7 +183,7 @@ constexpr std::string_view kSumShared = R"(    if (t < $C$) { sc[t] = p; }
 
 constexpr std::string_view kFinishPart = R"(  for (var i = t; i < $D4$; i += $T$) {
     var s = vec4<f32>(0.0);
-    for (var c = 0u; c < $PARTS$; c++) { s += vals[c * $DT$ + i]; }
+    for (var c = 0u; c < $MANY$; c++) { s += vals[c * $DT$ + i]; }
     let to = (head * $MAX$ + g.z) * $PART4$;
     y[to + 1u + i] = s;
     if (i == 0u) { y[to] = vec4<f32>(m, l, f32(nw.z), 0.0); }
@@ -187,7 +191,7 @@ constexpr std::string_view kFinishPart = R"(  for (var i = t; i < $D4$; i += $T$
 constexpr std::string_view kFinishRow = R"(  $SINK$
   for (var i = t; i < $D4$; i += $T$) {
     var s = vec4<f32>(0.0);
-    for (var c = 0u; c < $PARTS$; c++) { s += vals[c * $DT$ + i]; }
+    for (var c = 0u; c < $MANY$; c++) { s += vals[c * $DT$ + i]; }
     s = s * fix_out / l;
     y[($YO$ + head * $D$) / 4u + i] = s;
     row[i] = s;
@@ -298,18 +302,30 @@ std::string part_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv,
   const bool subgroups = caps.subgroups && caps.linear_subgroups && caps.subgroup_max <= 64 && caps.subgroup_min >= 4;
   const uint32_t d4 = kv.head_dim / 4, threads = std::min(d4, t), parts = t / threads;
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
-  const std::string load_v = fmt::format("((j + c) * {}u + kvh) * {}u + dim", kv.heads, d4);
+  // The values of a chunk are asked for before its scores are known, where they fit into registers.
+  const uint32_t loads = (c + parts - 1) / parts;
+  std::string early, values;
+  const auto load_v = [&](const std::string& at) { return kv_load(kv.type, "V", fmt::format("(({}) * {}u + kvh) * {}u + dim", at, kv.heads, d4)); };
+  if (loads <= 8 && d4 == threads && t % d4 == 0) {
+    for (uint32_t i = 0; i < loads; ++i) {
+      early += fmt::format("    let v{} = {};\n", i, load_v(fmt::format("min(j + first + {}u, j1 - 1u)", i * parts)));
+      values += fmt::format("    a += select(0.0, sc[first + {0}u], j + first + {0}u < j1) * v{1};\n", i * parts, i);
+    }
+  } else {
+    values = expand("    let count = min($C$, j1 - j);\n    if (dim < $D4$ && first < $PARTS$) {\n      for (var c = first; c < count; c += $PARTS$) { a += sc[c] * $LOAD$; }\n    }",
+                    {{"LOAD", load_v("j + c")}});
+  }
   const std::string finish = direct ? expand(kFinishRow, {{"SINK", sink_text(bool(a.sinks))}, {"QUANTISE", quantise ? std::string(kQuantise) : std::string()}})
                                     : std::string(kFinishPart);
   const std::string body = expand(kPart, {{"RANGE", range_text(a)}, {"CAP", cap}, {"LOADK", kv_load(kv.type, "K", "kb + i")},
-                                          {"LOADV", kv_load(kv.type, "V", load_v)}, {"FINISH", finish},
+                                          {"EARLY", early}, {"VALUES", values}, {"FINISH", finish},
                                           {"TOP", std::string(subgroups ? kTopSubgroups : kTopShared)},
                                           {"SUM", std::string(subgroups ? kSumSubgroups : kSumShared)},
                                           {"SGARGS", subgroups ? ", @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) size: u32" : ""}});
   std::string text = preamble(caps, false, subgroups) + declarations(kv, direct && a.sinks);
   if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", direct && a.sinks ? 6 : 5);
   return text + expand(body, {{"T", t}, {"C", c}, {"SUBS", std::max(t / std::max(caps.subgroup_min, 4u), 1u)}, {"D", kv.head_dim}, {"D4", d4},
-                              {"DT", threads}, {"PARTS", parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads}, {"KV", kv.heads},
+                              {"DT", threads}, {"PARTS", parts}, {"MANY", parts >= 16 ? 8u : parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads}, {"KV", kv.heads},
                               {"QO", q.offset}, {"YO", y.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}});
 }
 

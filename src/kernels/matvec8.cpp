@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
@@ -11,21 +10,17 @@
 namespace gull::kernels {
 namespace {
 
-// Measured on an H200 (bench/README.md): from where on 1024, then 512 threads no longer pay.
-const uint64_t kFewRows = getenv("GULL_FEW") ? atoi(getenv("GULL_FEW")) : 6144;
-const uint64_t kSomeRows = getenv("GULL_SOME") ? atoi(getenv("GULL_SOME")) : 32768;
-
 /// Whether 32 threads can reduce their sums by shuffles.
 bool shuffles_rows(const gpu::Caps& caps) { return caps.subgroups && caps.linear_subgroups && caps.subgroup_min >= 32; }
 
 /// `threads` a workgroup; `per_row` of them share a row along k, each works on `rows` rows at a time.
 struct Shape8 { uint32_t threads, per_row, rows; };
 
-/// Few rows want many threads a workgroup, or too few would be at work at once; many rows want several a thread, which
-/// then share the activations.
-uint32_t threads_for(const gpu::Caps& caps, uint64_t rows) {
-  if (!shuffles_rows(caps) || caps.max_invocations < 1024 || caps.max_workgroup_x < 1024) return 256;
-  return rows <= kFewRows ? 1024 : rows <= kSomeRows ? 512 : 256;
+/// Measured on an H200 over 4096 × 14336 and its like: 512 threads, 32 a row, two rows each, read fastest.
+Shape8 shape_for(const gpu::Caps& caps, uint32_t k) {
+  if (shuffles_rows(caps) && caps.max_invocations >= 512 && caps.max_workgroup_x >= 512) return {512, 32, 2};
+  const uint32_t per_row = std::clamp(std::bit_ceil(k / 64), 8u, 32u);
+  return {256, per_row, std::max(32 / (256 / per_row), 1u)};
 }
 
 struct Segment8 {
@@ -41,13 +36,12 @@ struct Segment8 {
 class Writer8 {
  public:
   Writer8(const Matvec8& m, const gpu::Caps& caps) : m_(m), caps_(caps) {
-    for (const Projection& p : m.base.outputs) segments_.push_back({p.weight.get(), p.weight->tiles[0], p.bias, p.y.offset});
+    for (const Projection& p : m.base.outputs) {
+      const auto tile = only_tile(p);
+      segments_.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
+    }
     k_ = static_cast<uint32_t>(segments_[0].tensor->k);
-    uint64_t rows = 0;
-    for (const Segment8& s : segments_) rows += s.tile->rows;
-    shape_.threads = threads_for(caps, rows);
-    shape_.per_row = shape_.threads == 1024 ? 32 : std::clamp(std::bit_ceil(k_ / 64), 8u, 32u);
-    shape_.rows = std::max(32 / (shape_.threads / shape_.per_row), 1u);
+    shape_ = shape_for(caps, k_);
   }
 
   uint32_t groups() const { return shape_.threads / shape_.per_row; }
@@ -71,7 +65,7 @@ class Writer8 {
     if (m_.rope) key += fmt::format("/rope:{}:{}:{}:{}:{}:{}", m_.kv->head_dim, m_.kv->heads, m_.rope->heads, m_.rope->rope.neox,
                                     static_cast<int>(m_.kv->type), m_.rope->rope.pairs);
     for (const Segment8& s : segments_)
-      key += fmt::format("/{}:{}:{}:{}:{}", static_cast<int>(s.tensor->type), k_, s.tile->rows, s.y_at, bool(s.bias));
+      key += fmt::format("/{}:{}:{}:{}:{}", static_cast<int>(s.tensor->type), k_, s.tile->rows, s.y_at, s.bias ? s.tile->first_row + 1 : 0);
     return key;
   }
 
@@ -131,6 +125,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     if (m_.squares)
       text += expand("  var squares = 0.0;\n  for (var i = t; i < $N$; i += $T$) { squares += Sq[i]; }\n", {{"N", k_ / 32}, {"T", shape_.threads}});
     if (!m_.x8) text += quantise_text();
+    text += "  var v = 0.0;\n";
     if (m_.base.gated) {
       text += body({0, 1}, 0);
     } else {
@@ -225,6 +220,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     const uint32_t g = groups();
     const uint32_t rows = static_cast<uint32_t>(segments_[which[0]].tile->rows);
     std::string text = expand("    let r0 = (wg - $FIRST$) * $RPW$;\n", {{"FIRST", first_workgroup}, {"RPW", rows_per_workgroup()}});
+    text += early_loads(which[0]);
     for (size_t w : which)
       for (uint32_t r = 0; r < shape_.rows; ++r)
         text += fmt::format("    var a{0}_{1} = 0.0;\n    let p{0}_{1} = min({2}, {3}u) * {4}u;\n", w, r,
@@ -267,26 +263,74 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     return text;
   }
 
+  /// What the epilogue needs from memory is asked for before the weights, so that it has arrived by then.
+  std::string early_loads(size_t w) const {
+    const Segment8& s = segments_[w];
+    std::string text = fmt::format("    let mine = min({}, {}u);\n", row_of(fmt::format("(t % {}u)", rows_per_workgroup()), w), s.tile->rows - 1);
+    if (s.bias) text += fmt::format("    let bias = b{}[{}u + mine];\n", w, s.tile->first_row);
+    if (m_.base.add) text += fmt::format("    let before = y[{}u + mine];\n", s.y_at);
+    if (m_.next_norm) text += "    let next = nn[mine];\n";
+    if (m_.rope && w != 2)
+      text += m_.rope->rope.neox ? fmt::format("    let cs = table[S.pos * {}u + mine % {}u];\n", m_.rope->rope.pairs, m_.kv->head_dim / 2)
+                                 : fmt::format("    let cs = table[S.pos * {}u + mine % {}u / 2u];\n", m_.rope->rope.pairs, m_.kv->head_dim);
+    return text;
+  }
+
   std::string epilogue_text(const std::vector<size_t>& which) const {
     const size_t w = which[0];
     const Segment8& s = segments_[w];
-    const std::string bias = s.bias ? fmt::format(" + b{}[min({}, {}u)]", w, row_of("t", w), s.tile->rows - 1) : "";
     std::string text;
     if (m_.squares)
       text += expand("    var all = 0.0;\n    for (var i = 0u; i < $N$; i++) { all += sq[i]; }\n    norm = inverseSqrt(all / f32($K$) + $EPS$);\n",
                      {{"N", shuffles() ? shape_.threads / 32 : std::min(shape_.threads, k_ / 32)}, {"K", k_}, {"EPS", m_.base.norm.eps}});
     text += expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
-    text += fmt::format("      var v = res[t] * norm{};\n", bias);
+    text += fmt::format("      v = res[t] * norm{};\n", s.bias ? " + bias" : "");
     if (m_.base.gated)
       text += fmt::format("      v = {} * (res[t + {}u] * norm);\n", activation_call(m_.base.activation, "v"), rows_per_workgroup());
-    if (m_.rope) return text + "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w);
-    if (m_.y8 && m_.base.add) text += fmt::format("      v += y[{}u + min(r0 + t, {}u)];\n", s.y_at, s.tile->rows - 1);
-    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] {} v; }}\n", s.tile->rows, s.y_at, m_.base.add && !m_.y8 ? "+=" : "=");
-    if (m_.next_norm) text += fmt::format("      resq[t] = v * v;\n      v = v * nn[min(r0 + t, {}u)];\n", s.tile->rows - 1);
+    if (m_.base.add) text += "      v += before;\n";
+    if (m_.rope) return text + (one_subgroup() ? rope_in_subgroup(w) + "    }\n" : "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w));
+    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] = v; }}\n", s.tile->rows, s.y_at);
+    if (m_.y8 && one_subgroup()) return text + quantise_in_subgroup() + "    }\n";
+    if (m_.next_norm) text += "      resq[t] = v * v;\n      v = v * next;\n";
     if (m_.y8) text += "      res[t] = v;\n";
     text += "    }\n";
     if (m_.y8) text += quantise_result();
     return text;
+  }
+
+  /// The 32 rows of a workgroup are 32 lanes of one subgroup: no workgroup memory and no barrier is needed any more.
+  bool one_subgroup() const { return shuffles() && rows_per_workgroup() == 32; }
+
+  std::string quantise_in_subgroup() const {
+    return std::string(m_.next_norm ? "      let square = subgroupAdd(v * v);\n      v = v * next;\n" : "") + R"(      let peak = subgroupMax(abs(v));
+      let q = i32(round(v * select(0.0, 127.0 / peak, peak > 1e-30)));
+      let s0 = subgroupAdd(select(0, q, t < 16u));
+      let s1 = subgroupAdd(select(q, 0, t < 16u));
+      var word = (u32(q) & 0xffu) << ((t & 3u) * 8u);
+      word |= subgroupShuffleXor(word, 1u);
+      word |= subgroupShuffleXor(word, 2u);
+      let at = r0 / 32u * 12u;
+      if ((t & 3u) == 0u) { Y8[at + t / 4u] = word; }
+      if (t == 1u) {
+        let d = peak / 127.0;
+        Y8[at + 8u] = bitcast<u32>(d);
+        Y8[at + 9u] = bitcast<u32>(d * f32(s0));
+        Y8[at + 10u] = bitcast<u32>(d * f32(s1));
+)" + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
+  }
+
+  /// Lane pairs rotate; then neighbouring lanes hold neighbouring rows, which the cache stores two a word.
+  std::string rope_in_subgroup(size_t w) const {
+    const bool neox = m_.rope->rope.neox && w != 2;
+    const uint32_t rows = static_cast<uint32_t>(segments_[w].tile->rows);
+    std::string text;
+    if (w != 2)
+      text += fmt::format("      let other = subgroupShuffleXor(v, {0}u);\n      v = select(v * cs.x - other * cs.y, other * cs.y + v * cs.x, (t & {0}u) != 0u);\n", neox ? 16 : 1);
+    if (w == 0) return text + fmt::format("      y[{}u + mine] = v;\n", segments_[0].y_at);
+    const char* cache = w == 1 ? "K" : "V";
+    if (m_.kv->type == KvType::F32) return text + fmt::format("      {}[S.pos * {}u + mine] = v;\n", cache, rows);
+    return text + fmt::format("      let small = clamp(v, -65504.0, 65504.0);\n      let pair = subgroupShuffleXor(small, 1u);\n"
+                              "      if ((t & 1u) == 0u) {{ {}[(S.pos * {}u + mine) / 2u] = pack2x16float(vec2<f32>(small, pair)); }}\n", cache, rows);
   }
 
   /// Rows of this workgroup as blocks of 32, one word of four bytes a thread.
@@ -319,7 +363,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     std::string text = expand("    if (t < $HALF$) {\n      let i = t;\n      let row = $ROW$;\n", {{"HALF", rows_per_workgroup() / 2}, {"ROW", row_of("(" + a + ")", w)}});
     text += fmt::format("      if (row < {}u) {{\n      var p = res[{}];\n      var q = res[{}];\n", rows, a, b);
     if (w != 2)
-      text += fmt::format("      let cs = table[S.pos * {0}u + (row % {1}u){2}];\n      let x0 = p; p = x0 * cs.x - q * cs.y; q = x0 * cs.y + q * cs.x;\n",
+      text += fmt::format("      let turn = table[S.pos * {0}u + (row % {1}u){2}];\n      let x0 = p; p = x0 * turn.x - q * turn.y; q = x0 * turn.y + q * turn.x;\n",
                           m_.rope->rope.pairs, d, neox ? "" : " / 2u");
     const std::string second = neox ? fmt::format("row + {}u", d / 2) : "row + 1u";
     if (w == 0) {
@@ -362,7 +406,7 @@ bool matvec8_fits(const Recorder& r, const Matvec8& m) {
   if (k % 64 || k > (1u << 20)) return false;
   size_t storage = 2 + (b.norm ? 1 : 0) + (m.y8 ? 1 : 0) + (m.squares ? 1 : 0) + (m.next_norm ? 2 : 0) + (m.rope ? 3 : 0) - (m.x8 && b.norm ? 1 : 0);
   for (const Projection& p : b.outputs) {
-    if (p.weight->tiles.size() != 1 || p.y.buffer != b.outputs[0].y.buffer || !has_dot8(p.weight->type)) return false;
+    if (!only_tile(p) || p.y.buffer != b.outputs[0].y.buffer || !has_dot8(p.weight->type)) return false;
     if ((m.y8 || m.rope) && p.weight->rows % 32) return false;
     storage += p.bias ? 2 : 1;
   }
