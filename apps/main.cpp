@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/log.h"
 #include "command.h"
 #include "signals.h"
 #include "terminal.h"
@@ -65,6 +66,7 @@ int main(int argc, char** argv) {
   // Without a desktop session Mesa's Vulkan driver looks for Wayland's socket all the same and complains of
   // XDG_RUNTIME_DIR on standard error. gull opens no window: an absolute path is tried silently.
   if (!std::getenv("XDG_RUNTIME_DIR")) setenv("WAYLAND_DISPLAY", "/dev/null", 0);
+  gull::set_log([](gull::LogLevel, std::string_view line) { gull::app::print_notice(line); });
   gull::app::install_signal_handlers();
   int status = gull::app::parse_and_run(argc, argv);
   if (const int output = gull::app::finish_output(); status == gull::app::kSuccess) status = output;
