@@ -146,7 +146,7 @@ std::string conv_text(const ShaderContext&, const void* opaque) {
     out += spec.pass == Pass::Data ? kData : kFilter;
   }
   const TileLoad along_k{true, false}, along_outer{false, false};
-  return out + tile_kernel({tile_shapes()[spec.tile], along_k, spec.pass == Pass::Filter ? along_k : along_outer, false});
+  return out + tile_kernel({tile_shapes()[spec.tile], along_k, spec.pass == Pass::Filter ? along_k : along_outer, false, false});
 }
 
 Result<void> check_geometry(const char* op, const Conv2d& c) {

@@ -23,41 +23,50 @@ struct Side {
   bool whole() const { return outer * k / per_load() % threads == 0; }
 };
 
-/// The coordinates, within the tile, of the i-th element (or vector) that an invocation loads.
-std::string coordinates(const Side& side, uint32_t i) {
+/// The coordinates, within the tile, of the element (or vector) that is numbered by an expression.
+std::string coordinates(const Side& side, const std::string& e) {
   const uint32_t along = (side.load.along_k ? side.k : side.outer) / side.per_load();
-  const std::string e = fmt::format("(t + {}u)", i * side.threads);
   const std::string fast = fmt::format("{} % {}u * {}u", e, along, side.per_load()), slow = fmt::format("{} / {}u", e, along);
   return fmt::format("let x = {}; let q = {};", side.load.along_k ? slow : fast, side.load.along_k ? fast : slow);
 }
+
+/// The number of the i-th element that an invocation loads.
+std::string number(const Side& side, uint32_t i) { return fmt::format("(t + {}u)", i * side.threads); }
 
 /// From memory to registers: r{a|b}0, r{a|b}1, …
 std::string load_text(const Side& side, std::string_view k) {
   std::string out;
   for (uint32_t i = 0; i < side.loads(); ++i)
-    out += fmt::format("    {{ {0} {1} r{2}{3} = fetch_{2}(z, {2}_first + x, {4} + q); {5} }}\n", coordinates(side, i),
+    out += fmt::format("    {{ {0} {1} r{2}{3} = fetch_{2}(z, {2}_first + x, {4} + q); {5} }}\n", coordinates(side, number(side, i)),
                        side.whole() ? "" : fmt::format("if (q < {}u && x < {}u) {{", side.k, side.outer), side.name, i, k, side.whole() ? "" : "}");
   return out;
 }
 
-/// From registers to workgroup memory, which holds vectors of four outer neighbours: [k][outer / 4].
+/// One element (or vector) from a register to workgroup memory, which holds vectors of four outer neighbours: [k][outer / 4].
+std::string put_text(const Side& side, const char* scalar, const std::string& value) {
+  const uint32_t row = side.outer / 4;
+  if (!side.load.vec4) return fmt::format("s{0}[q * {1}u + x / 4u][x % 4u] = {2}({3});", side.name, row, scalar, value);
+  if (!side.load.along_k) return fmt::format("s{0}[q * {1}u + x / 4u] = vec4<{2}>({3});", side.name, row, scalar, value);
+  std::string out;
+  for (uint32_t c = 0; c < 4; ++c)
+    out += fmt::format("s{0}[(q + {4}u) * {1}u + x / 4u][x % 4u] = {2}({3}.{5}); ", side.name, row, scalar, value, c, "xyzw"[c]);
+  return out;
+}
+
+/// From all registers to workgroup memory.
 std::string stage_text(const Side& side, const char* scalar) {
   std::string out;
   for (uint32_t i = 0; i < side.loads(); ++i) {
-    out += "    { " + coordinates(side, i);
-    if (!side.whole()) out += fmt::format(" if (q < {}u && x < {}u) {{", side.k, side.outer);
-    const uint32_t row = side.outer / 4;
-    if (!side.load.vec4) {
-      out += fmt::format(" s{0}[q * {1}u + x / 4u][x % 4u] = {2}(r{0}{3});", side.name, row, scalar, i);
-    } else if (!side.load.along_k) {
-      out += fmt::format(" s{0}[q * {1}u + x / 4u] = vec4<{2}>(r{0}{3});", side.name, row, scalar, i);
-    } else {
-      for (uint32_t c = 0; c < 4; ++c)
-        out += fmt::format(" s{0}[(q + {4}u) * {1}u + x / 4u][x % 4u] = {2}(r{0}{3}.{5});", side.name, row, scalar, i, c, "xyzw"[c]);
-    }
-    out += side.whole() ? " }\n" : " } }\n";
+    const std::string guard = side.whole() ? "" : fmt::format("if (q < {}u && x < {}u) ", side.k, side.outer);
+    out += fmt::format("    {{ {} {}{{ {} }} }}\n", coordinates(side, number(side, i)), guard, put_text(side, scalar, fmt::format("r{}{}", side.name, i)));
   }
   return out;
+}
+
+/// From memory to workgroup memory, in a loop.
+std::string direct_text(const Side& side, const char* scalar) {
+  return fmt::format("    for (var e = t; e < {}u; e += {}u) {{ {} let r = fetch_{}(z, {}_first + x, k + q); {} }}\n", side.outer * side.k / side.per_load(),
+                     side.threads, coordinates(side, "e"), side.name, side.name, put_text(side, scalar, "r"));
 }
 
 std::string registers(const Side& side) {
@@ -115,14 +124,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
   let b_first = in_band / band_rows * $BN$;
   let tx = t % $COLS$;
   let ty = t / $COLS$;
-$ACCUMULATORS$$REGISTERS$
-$LOAD_FIRST$
+$ACCUMULATORS$$FIRST$
   for (var k = 0u; k < p.k; k += $BK$) {
 $STAGE$
     workgroupBarrier();
-    if (k + $BK$ < p.k) {
-$LOAD_NEXT$
-    }
+$NEXT$
     for (var q = 0u; q < $BK$; q++) {
 $MULTIPLY$
     }
@@ -150,12 +156,16 @@ std::string tile_kernel(const TileSpec& spec) {
   const TileShape& s = spec.shape;
   const Side a{'a', s.m, s.k, s.threads(), spec.a}, b{'b', s.n, s.k, s.threads(), spec.b};
   const char* scalar = spec.half ? "f16" : "f32";
+  std::string first, stage = direct_text(a, scalar) + direct_text(b, scalar), next;
+  if (spec.prefetch) {
+    first = registers(a) + registers(b) + load_text(a, "0u") + load_text(b, "0u");
+    stage = stage_text(a, scalar) + stage_text(b, scalar);
+    const std::string k = fmt::format("k + {}u", s.k);
+    next = fmt::format("    if ({} < p.k) {{\n{}{}    }}", k, load_text(a, k), load_text(b, k));
+  }
   return expand(kMain, {{"S", scalar}, {"SA", s.m * s.k / 4}, {"SB", s.n * s.k / 4}, {"THREADS", s.threads()}, {"BM", s.m}, {"BN", s.n},
-                        {"BK", s.k}, {"COLS", s.n / s.thread_n}, {"ACCUMULATORS", accumulators(s)},
-                        {"REGISTERS", registers(a) + registers(b)}, {"LOAD_FIRST", load_text(a, "0u") + load_text(b, "0u")},
-                        {"STAGE", stage_text(a, scalar) + stage_text(b, scalar)},
-                        {"LOAD_NEXT", load_text(a, fmt::format("k + {}u", s.k)) + load_text(b, fmt::format("k + {}u", s.k))},
-                        {"MULTIPLY", multiply_text(s)}, {"STORE", store_text(s)}});
+                        {"BK", s.k}, {"COLS", s.n / s.thread_n}, {"ACCUMULATORS", accumulators(s)}, {"FIRST", first}, {"STAGE", stage},
+                        {"NEXT", next}, {"MULTIPLY", multiply_text(s)}, {"STORE", store_text(s)}});
 }
 
 TileGrid tile_grid(const TileShape& shape, uint32_t m, uint32_t n, uint64_t z) {

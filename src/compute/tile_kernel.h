@@ -27,6 +27,7 @@ struct TileSpec {
   TileShape shape;
   TileLoad a, b;
   bool half = false;      ///< tiles are staged as f16 (both factors are f16 already, so nothing is lost)
+  bool prefetch = true;   ///< the next tile is fetched while this one is multiplied; off: a short text, for long fetches
 };
 
 /// The text of `main` and its workgroup memory. It wants, from whoever calls it:

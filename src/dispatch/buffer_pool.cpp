@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/log.h"
+
 namespace gull::dispatch {
 namespace {
 
@@ -20,6 +22,9 @@ uint64_t BufferPool::size_class(uint64_t bytes) {
 
 Result<gpu::BufferRef> BufferPool::take(uint64_t bytes) {
   const gpu::Caps& caps = device_->caps();
+  if (bytes > caps.max_buffer)
+    return fail_f(ErrorKind::OutOfMemory, "{} is more than one buffer of this device can hold ({}): split the tensor", human_bytes(bytes),
+                  human_bytes(caps.max_buffer));
   // The class may be more than the device allows where the size itself is not.
   const uint64_t size = size_class(bytes) <= caps.max_buffer ? size_class(bytes) : (bytes + 15) & ~uint64_t{15};
   {
