@@ -51,7 +51,9 @@ void look_up(Recorder& r, const weights::TensorRef& table, const gpu::BufferRef&
     std::vector<dispatch::Operand> operands{tile};
     if (by_id) operands.push_back(ids);
     operands.insert(operands.end(), {x.buffer, r.state});
-    r.step(key, describe, std::move(operands), {(kb + 63) / 64}, {1, dispatch::Var::Tokens, 1});
+    dispatch::Select select;
+    if (by_id) select = {ids, 1, static_cast<uint32_t>(tile->first_row), static_cast<uint32_t>(tile->rows)};
+    r.step(key, describe, std::move(operands), {(kb + 63) / 64}, {1, dispatch::Var::Tokens, 1}, {}, std::move(select));
   }
 }
 

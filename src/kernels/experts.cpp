@@ -136,32 +136,71 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
 }
 )";
 
-/// Grid: x = ⌈n ÷ groups⌉. Bindings: x (= h), W0, y, ids, weights, [b0]. All slots of the token at once: their products
-/// along k are one long sum.
+/// Grid: x = ⌈n ÷ groups⌉. Bindings: x (= h), W0, y, ids, weights, [b0]. All slots of the token, one after another; each
+/// slot's sum is finished before they are weighed, so that it does not matter which tile an expert lies in.
 constexpr std::string_view kDownOne = R"(
-var<workgroup> part: array<f32, $WG$>;
+var<workgroup> part: array<f32, $PARTS$>;
 @compute @workgroup_size($WG$)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let lane = t % $TPR$;
   let row = wid.x * $GROUPS$ + t / $TPR$;
   let safe = min(row, $ROWS$ - 1u);
-  var s = 0.0;
-  for (var i = lane; i < $KB$ * $USED$; i += $TPR$) {
-    let slot = i / $KB$;
+  for (var slot = 0u; slot < $USED$; slot++) {
     let e = ids[slot];
-    if (e < $FIRST$ || e - $FIRST$ >= $COUNT$) { continue; }
-    s += weights[slot] * dot32(dq0(((e - $AFIRST$) * $ROWS$ + safe) * $AROW4$, i % $KB$), slot * $XS$, i % $KB$);
+    var s = 0.0;
+    if (e >= $FIRST$ && e - $FIRST$ < $COUNT$) {
+      let at = ((e - $AFIRST$) * $ROWS$ + safe) * $AROW4$;
+      for (var kb = lane; kb < $KB$; kb += $TPR$) { s += dot32(dq0(at, kb), slot * $XS$, kb); }
+    }
+    part[slot * $WG$ + t] = s;
   }
-  part[t] = s;
   workgroupBarrier();
-  if (lane == 0u && row < $ROWS$) {
-    var a = 0.0;
-    for (var i = 0u; i < $TPR$; i++) { a += part[t + i]; }
-$BIAS$
-    y[$YO$ + row] $SET$ a;
-  }
+  if (lane != 0u || row >= $ROWS$) { return; }
+$FINISH$
 }
 )";
+
+/// One tile has all experts: their weighted sum.
+constexpr std::string_view kDownSum = R"(  var a = 0.0;
+  for (var slot = 0u; slot < $USED$; slot++) {
+    var d = 0.0;
+    for (var i = 0u; i < $TPR$; i++) { d += part[slot * $WG$ + t + i]; }
+    a += weights[slot] * (d$BIAS$);
+  }
+  y[$YO$ + row] $SET$ a;)";
+/// Other tiles have the rest: each slot by itself, for kCombine.
+constexpr std::string_view kDownSlots = R"(  for (var slot = 0u; slot < $USED$; slot++) {
+    let e = ids[slot];
+    if (e < $FIRST$ || e - $FIRST$ >= $COUNT$) { continue; }
+    var d = 0.0;
+    for (var i = 0u; i < $TPR$; i++) { d += part[slot * $WG$ + t + i]; }
+    y[slot * $YS$ + row] = d$BIAS$;
+  })";
+
+/// Grid: x = ⌈n ÷ 256⌉, y = tokens. Bindings: d, weights, y. Adds a token's experts up.
+constexpr std::string_view kCombine = R"(
+@group(0) @binding(0) var<storage, read> d: array<f32>;
+@group(0) @binding(1) var<storage, read> weights: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(256)
+fn main(@builtin(global_invocation_id) g: vec3<u32>) {
+  if (g.x >= $N$) { return; }
+  var s = 0.0;
+  for (var i = 0u; i < $USED$; i++) { s += weights[g.y * $USED$ + i] * d[(g.y * $USED$ + i) * $DS$ + g.x]; }
+  y[g.y * $YS$ + $YO$ + g.x] $SET$ s;
+}
+)";
+
+void combine(Recorder& r, const Rows& d, const Routing& routing, uint32_t n, const Rows& y, bool add) {
+  const std::string key = fmt::format("moe_combine:{}:{}:{}:{}:{}:{}", n, routing.used, d.stride, y.stride, y.offset, add);
+  r.step(key, [&] {
+    return gpu::PipelineDesc{"moe_combine", expand(kCombine, {{"N", n}, {"USED", routing.used}, {"DS", d.stride}, {"YS", y.stride},
+                                                              {"YO", y.offset}, {"SET", add ? "+=" : "="}}), kinds("rrw")};
+  }, {d.buffer, routing.weights, y.buffer}, {(n + 255) / 256}, {1, dispatch::Var::Tokens, 1});
+}
+
+/// A step that reads the matrices of one span has nothing to do when no token goes to them.
+dispatch::Select chosen(const Routing& routing, const Span& s) { return {routing.ids, routing.used, s.first, s.count}; }
 
 void up_one(Recorder& r, const Rows& x, const Routing& routing, const Experts& e, const Rows& h) {
   const bool fused = !e.gate;
@@ -199,48 +238,45 @@ void up_one(Recorder& r, const Rows& x, const Routing& routing, const Experts& e
     const std::string key = fmt::format("moe_up1:{}:{}:{}:{}:{}/{}:{}:{}:{}:{}:{}/{}:{}:{}:{}:{}:{}:{}", static_cast<int>(a->type), static_cast<int>(e.up->type),
                                         k, e.ffn, fused, s.first, s.count, s.a_first, s.b_first, matrix_rows(a), matrix_rows(e.up), x.offset, h.stride,
                                         static_cast<int>(e.activation), e.clamp, bias_stride(e.gate_bias), bias_stride(e.up_bias), shape.per_row);
-    r.step(key, describe, std::move(operands), {(e.ffn + shape.groups - 1) / shape.groups}, {routing.used});
+    r.step(key, describe, std::move(operands), {(e.ffn + shape.groups - 1) / shape.groups}, {routing.used}, {}, chosen(routing, s));
   }
 }
 
 void down_one(Recorder& r, const Rows& h, const Routing& routing, const Experts& e, const Rows& y, bool add) {
   const auto k = static_cast<uint32_t>(e.down->k);
   const uint32_t rows = matrix_rows(e.down);
-  const bool whole = k % 32 == 0;
-  const Shape shape = vector_shape(r.caps(), (k + 31) / 32 * routing.used);
+  const bool whole = k % 32 == 0, tiled = e.down->tiles.size() > 1;
+  const Shape shape = vector_shape(r.caps(), (k + 31) / 32);
   auto decode = decoder(e.down->layout, "0");
   if (!decode) return r.fail_with(decode.error());
+  const Rows out = tiled ? r.take(r.arena.rows(fmt::format("expert out {}", routing.used), rows, r.arena.max_tokens() * routing.used)) : y;
+  if (r.failed()) return;
   for (const Span& s : spans(*e.down, *e.down)) {
     if (s.a != s.b) continue;
-    std::vector<dispatch::Operand> operands{h.buffer, s.a, y.buffer, routing.ids, routing.weights};
-    std::string letters = "rrwrr";
+    std::vector<dispatch::Operand> operands{h.buffer, s.a, out.buffer, routing.ids};
+    std::string letters = "rrwr";
+    if (!tiled) operands.push_back(routing.weights), letters += 'r';
     if (e.down_bias) operands.push_back(vector_operand(e.down_bias)), letters += 'r';
     const auto describe = [&] {
       std::string text = declare_x(whole) + R"(@group(0) @binding(1) var<storage, read> W0: array<vec4<u32>>;
 @group(0) @binding(2) var<storage, read_write> y: array<f32>;
 @group(0) @binding(3) var<storage, read> ids: array<u32>;
-@group(0) @binding(4) var<storage, read> weights: array<f32>;
 )";
-      std::string bias;
-      if (e.down_bias) {
-        text += "@group(0) @binding(5) var<storage, read> bias: array<f32>;\n";
-        bias = expand(R"(    for (var slot = 0u; slot < $USED$; slot++) {
-      let e = ids[slot];
-      if (e >= $FIRST$ && e - $FIRST$ < $COUNT$) { a += weights[slot] * bias[e * $BS$ + row]; }
-    })", {{"BS", bias_stride(e.down_bias)}});
-      }
+      if (!tiled) text += "@group(0) @binding(4) var<storage, read> weights: array<f32>;\n";
+      if (e.down_bias) text += fmt::format("@group(0) @binding({}) var<storage, read> bias: array<f32>;\n", tiled ? 4 : 5);
+      const std::string bias = e.down_bias ? fmt::format(" + bias[ids[slot] * {}u + row]", bias_stride(e.down_bias)) : std::string();
       text += *decode + load_function(whole, k) + std::string(kDot);
-      text += expand(expand(kDownOne, {{"BIAS", bias}}),
-                     {{"WG", shape.workgroup}, {"TPR", shape.per_row}, {"GROUPS", shape.groups}, {"FIRST", s.first}, {"COUNT", s.count},
-                      {"AFIRST", s.a_first}, {"AROW4", row4(e.down)}, {"ROWS", rows}, {"KB", (k + 31) / 32}, {"USED", routing.used},
-                      {"XS", h.stride}, {"YO", y.offset}, {"SET", add ? "+=" : "="}});
+      const std::string body = expand(kDownOne, {{"FINISH", expand(tiled ? kDownSlots : kDownSum, {{"BIAS", bias}, {"SET", add ? "+=" : "="}})}});
+      text += expand(body, {{"WG", shape.workgroup}, {"TPR", shape.per_row}, {"GROUPS", shape.groups}, {"PARTS", shape.workgroup * routing.used},
+                            {"FIRST", s.first}, {"COUNT", s.count}, {"AFIRST", s.a_first}, {"AROW4", row4(e.down)}, {"ROWS", rows},
+                            {"KB", (k + 31) / 32}, {"USED", routing.used}, {"XS", h.stride}, {"YS", out.stride}, {"YO", out.offset}});
       return gpu::PipelineDesc{"moe_down", std::move(text), kinds(letters)};
     };
-    const std::string key = fmt::format("moe_down1:{}:{}:{}/{}:{}:{}/{}:{}:{}:{}:{}:{}", static_cast<int>(e.down->type), k, rows, s.first, s.count, s.a_first,
-                                        routing.used, h.stride, y.offset, add, bias_stride(e.down_bias), shape.per_row);
-    r.step(key, describe, std::move(operands), {(rows + shape.groups - 1) / shape.groups});
-    add = true;   // the next tile's experts come on top
+    const std::string key = fmt::format("moe_down1:{}:{}:{}/{}:{}:{}/{}:{}:{}:{}:{}:{}:{}:{}", static_cast<int>(e.down->type), k, rows, s.first, s.count, s.a_first,
+                                        routing.used, h.stride, out.stride, out.offset, add, bias_stride(e.down_bias), shape.per_row, tiled);
+    r.step(key, describe, std::move(operands), {(rows + shape.groups - 1) / shape.groups}, {}, {}, chosen(routing, s));
   }
+  if (tiled) combine(r, out, routing, rows, y, add);
 }
 
 // ---- many tokens ----------------------------------------------------------------------------------------------------
@@ -307,6 +343,7 @@ struct Batch {
   uint32_t b_at = 0;            ///< first row of the second operand inside a matrix of `b`
   uint32_t rows = 0;            ///< results of an item
   gpu::BufferRef order;         ///< null: every matrix has all tokens
+  const Routing* routing = nullptr;   ///< with order
   weights::TensorRef bias_a, bias_b;
   std::string helpers, key;
   bool aligned = true;          ///< the vectors in x start at multiples of four floats
@@ -357,23 +394,9 @@ void batch(Recorder& r, const Batch& m) {
                                         matrix_rows(m.a), bias_stride(m.bias_a), bias_stride(m.bias_b));
     const uint32_t per = two ? kTileRows / 2 : kTileRows;
     r.step(key, [&] { return gpu::PipelineDesc{m.label, batch_source(m, s, *decode, whole), kinds(letters)}; }, std::move(operands),
-           {(m.rows + per - 1) / per}, {1, dispatch::Var::Tokens, kTileItems}, {s.count});
+           {(m.rows + per - 1) / per}, {1, dispatch::Var::Tokens, kTileItems}, {s.count}, m.routing ? chosen(*m.routing, s) : dispatch::Select{});
   }
 }
-
-/// Grid: x = ⌈n ÷ 256⌉, y = tokens. Bindings: d, weights, y. Adds a token's experts up.
-constexpr std::string_view kCombine = R"(
-@group(0) @binding(0) var<storage, read> d: array<f32>;
-@group(0) @binding(1) var<storage, read> weights: array<f32>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
-@compute @workgroup_size(256)
-fn main(@builtin(global_invocation_id) g: vec3<u32>) {
-  if (g.x >= $N$) { return; }
-  var s = 0.0;
-  for (var i = 0u; i < $USED$; i++) { s += weights[g.y * $USED$ + i] * d[(g.y * $USED$ + i) * $DS$ + g.x]; }
-  y[g.y * $YS$ + $YO$ + g.x] $SET$ s;
-}
-)";
 
 /// All pairs of tokens and experts, expert by expert.
 void experts_batch(Recorder& r, const Rows& x, const Routing& routing, const Experts& e, const Rows& h, const Rows& y, bool add) {
@@ -381,7 +404,7 @@ void experts_batch(Recorder& r, const Rows& x, const Routing& routing, const Exp
   Batch up;
   up.label = "moe_up", up.x = x, up.y = h;
   up.a = fused ? e.up : e.gate, up.b = e.up, up.b_at = fused ? e.ffn : 0, up.rows = e.ffn;
-  up.order = routing.order, up.bias_a = e.gate_bias, up.bias_b = e.up_bias;
+  up.order = routing.order, up.routing = &routing, up.bias_a = e.gate_bias, up.bias_b = e.up_bias;
   up.range = "let begin = order[e];\n  let count = order[e + 1u] - begin;";
   up.item = fmt::format("order[{}u + begin + i]", routing.experts + 1);
   up.x_base = fmt::format("(item[i / 8u] / {}u) * $XS$ + $XO$", routing.used);
@@ -397,17 +420,13 @@ void experts_batch(Recorder& r, const Rows& x, const Routing& routing, const Exp
   if (r.failed()) return;
   Batch down;
   down.label = "moe_down", down.x = h, down.y = d, down.a = e.down, down.rows = n;
-  down.order = routing.order, down.bias_a = e.down_bias;
+  down.order = routing.order, down.routing = &routing, down.bias_a = e.down_bias;
   down.range = up.range, down.item = up.item, down.x_base = "item[i / 8u] * $XS$ + $XO$", down.y_base = "it * $YS$ + $YO$";
   down.value = "c[i][n]" + bias("ba", e.down_bias);
   down.key = fmt::format("{}", routing.experts);
   batch(r, down);
 
-  const std::string key = fmt::format("moe_combine:{}:{}:{}:{}:{}:{}", n, routing.used, d.stride, y.stride, y.offset, add);
-  r.step(key, [&] {
-    return gpu::PipelineDesc{"moe_combine", expand(kCombine, {{"N", n}, {"USED", routing.used}, {"DS", d.stride}, {"YS", y.stride},
-                                                              {"YO", y.offset}, {"SET", add ? "+=" : "="}}), kinds("rrw")};
-  }, {d.buffer, routing.weights, y.buffer}, {(n + 255) / 256}, {1, dispatch::Var::Tokens, 1});
+  combine(r, d, routing, n, y, add);
 }
 
 }  // namespace

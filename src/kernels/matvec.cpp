@@ -217,7 +217,7 @@ bool matvec_fits(const Recorder& r, const Matvec& m) {
   size_t storage = 2 + (m.norm ? 1 : 0);
   if (m.norm && (m.norm.layer || m.norm.bias)) return false;
   for (const Projection& p : m.outputs) {
-    if (p.weight->tiles.size() != 1 || p.y.buffer != m.outputs[0].y.buffer) return false;
+    if (!only_tile(p) || p.y.buffer != m.outputs[0].y.buffer) return false;
     storage += p.bias ? 2 : 1;
   }
   return storage <= std::min<size_t>(r.caps().max_storage_buffers, 8) && m.outputs[0].y.buffer != m.x.buffer;
@@ -225,7 +225,10 @@ bool matvec_fits(const Recorder& r, const Matvec& m) {
 
 void matvec(Recorder& r, const Matvec& m, MatvecShape shape) {
   std::vector<Segment> segments;
-  for (const Projection& p : m.outputs) segments.push_back({p.weight.get(), p.weight->tiles[0], p.bias, p.y.offset});
+  for (const Projection& p : m.outputs) {
+    const auto tile = only_tile(p);
+    segments.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
+  }
   emit(r, Writer(m, std::move(segments), shape), m.outputs[0].y.buffer);
 }
 

@@ -35,6 +35,7 @@ struct Projection {
   weights::TensorRef weight;   ///< [rows, k]
   weights::TensorRef bias;     ///< null: none
   Rows y;                      ///< [tokens, rows]
+  weights::TileRef tile;       ///< only the rows of this tile; null: all
 };
 
 /// Projections of one input, with an optional norm before.

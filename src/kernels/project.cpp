@@ -1,4 +1,6 @@
 // Projections: which kernel computes x·Wᵀ, and what is fused with it.
+#include <algorithm>
+
 #include "kernels/matmul.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
@@ -42,13 +44,47 @@ bool normalise_ahead(Recorder& r, const Matvec& m, Matvec8& q) {
   return true;
 }
 
+/// A product whose weights are cut, as one dispatch a tile (of both weights, for a gated pair). Each row is computed just as
+/// it would be uncut. Empty where the weights of a gated pair are cut in different places.
+std::vector<Matvec> parts_of(const Matvec& m) {
+  std::vector<Matvec> parts;
+  Matvec part = m;
+  part.shape_rows = m.rows_for_shape();
+  const auto& first = m.outputs[0].weight->tiles;
+  if (m.gated) {
+    const auto& second = m.outputs[1].weight->tiles;
+    for (size_t i = 0; i < first.size() && first.size() == second.size(); ++i) {
+      if (first[i]->rows != second[i]->rows) return {};
+      part.outputs[0].tile = first[i], part.outputs[1].tile = second[i];
+      parts.push_back(part);
+    }
+    return parts;
+  }
+  if (std::all_of(m.outputs.begin(), m.outputs.end(), [](const Projection& p) { return p.weight->tiles.size() == 1; })) return {m};
+  for (const Projection& p : m.outputs)
+    for (const auto& tile : p.weight->tiles) {
+      part.outputs = {p};
+      part.outputs[0].tile = tile;
+      parts.push_back(part);
+    }
+  return parts;
+}
+
 /// The 8-bit decode kernel, where it can be used; the result of a gated pair is left quantised too, for what follows.
 bool quick(Recorder& r, const Matvec& m) {
+  const auto parts = parts_of(m);
   Matvec8 q;
-  q.base = m;
   if (!m.norm) q.x8 = r.twin(m.x);
-  if (!matvec8_fits(r, q)) return false;
+  for (const Matvec& part : parts) {
+    q.base = part;
+    if (!matvec8_fits(r, q)) return false;
+  }
+  if (parts.empty()) return false;
   if (m.norm) normalise_ahead(r, m, q);
+  if (parts.size() > 1) {
+    for (const Matvec& part : parts) q.base = part, matvec8(r, q);
+    return true;
+  }
   const Rows& y = m.outputs[0].y;
   if (m.gated && y.offset == 0 && y.width % 32 == 0) {
     q.y8 = block_buffer(r, y);
@@ -59,6 +95,16 @@ bool quick(Recorder& r, const Matvec& m) {
   r.last = std::make_shared<LastProjection>(LastProjection{q, r.plan.steps()});
   if (q.y8) r.twins[y.buffer->id()] = q.y8;
   return true;
+}
+
+/// The float decode kernel, where it can be used.
+bool exact(Recorder& r, const Matvec& m) {
+  if (!r.decode()) return false;
+  const auto parts = parts_of(m);
+  for (const Matvec& part : parts)
+    if (!matvec_fits(r, part)) return false;
+  for (const Matvec& part : parts) matvec(r, part, matvec_shape(r.caps(), m.outputs[0].weight->k, m.rows_for_shape()));
+  return !parts.empty();
 }
 
 /// norm(x) in a buffer of its own, or x where there is no norm.
@@ -91,12 +137,7 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   if (r.failed()) return;
   Matvec m;
   m.x = x, m.norm = n, m.outputs = outputs;
-  if (quick(r, m)) return;
-  if (r.decode() && matvec_fits(r, m)) {
-    uint64_t rows = 0;
-    for (const auto& p : outputs) rows += p.weight->rows;
-    return matvec(r, m, matvec_shape(r.caps(), outputs[0].weight->k, rows));
-  }
+  if (quick(r, m) || exact(r, m)) return;
   const Rows input = normed(r, x, n);
   for (const auto& p : outputs) plain(r, input, p, false);
 }
@@ -113,8 +154,7 @@ void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::Ten
   if (r.failed()) return;
   Matvec m;
   m.x = x, m.norm = n, m.outputs = {{gate, nullptr, y}, {up, nullptr, y}}, m.gated = true, m.activation = activation;
-  if (quick(r, m)) return;
-  if (r.decode() && matvec_fits(r, m)) return matvec(r, m, matvec_shape(r.caps(), gate->k, gate->rows * 2));
+  if (quick(r, m) || exact(r, m)) return;
   const Rows input = normed(r, x, n);
   const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));
   const Rows u = r.rows("up", static_cast<uint32_t>(up->rows));

@@ -20,14 +20,15 @@ Result<Rows> Arena::rows(const std::string& name, uint32_t width, uint32_t token
 }
 
 void Recorder::step(const std::string& key, const std::function<gpu::PipelineDesc()>& describe,
-                    std::vector<dispatch::Operand> operands, dispatch::Count x, dispatch::Count y, dispatch::Count z) {
+                    std::vector<dispatch::Operand> operands, dispatch::Count x, dispatch::Count y, dispatch::Count z,
+                    dispatch::Select select) {
   if (failed()) return;
   auto pipeline = pipelines.get(key, describe);
   if (!pipeline) return fail_with(pipeline.error());
   const auto& kinds = (*pipeline)->bindings();
   for (size_t i = 0; i < operands.size() && i < kinds.size(); ++i)
     if (kinds[i] == gpu::BindingKind::Storage && operands[i].fixed.buffer) twins.erase(operands[i].fixed.buffer->id());
-  dispatch::StepDesc step{*pipeline, std::move(operands), x, y, z};
+  dispatch::StepDesc step{*pipeline, std::move(operands), x, y, z, std::move(select)};
   if (replace_last) plan.replace_last(std::move(step));
   else plan.add(std::move(step));
 }

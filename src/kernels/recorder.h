@@ -90,9 +90,10 @@ struct Recorder {
   weights::TensorRef weight(std::string_view name) { return take(weights.tensor(name)); }
   weights::TensorRef weight_opt(std::string_view name) { return take(weights.tensor_opt(name)); }
 
-  /// Adds a step; `key` identifies the shader, `describe` gives its text when it has to be compiled.
+  /// Adds a step; `key` identifies the shader, `describe` gives its text when it has to be compiled. `select` says which ids
+  /// the step has anything to do for, when it reads only the part of a weight that ids name.
   void step(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
-            dispatch::Count x, dispatch::Count y = {}, dispatch::Count z = {});
+            dispatch::Count x, dispatch::Count y = {}, dispatch::Count z = {}, dispatch::Select select = {});
 };
 
 /// The binding kinds of a kernel: 'r' read-only storage, 'w' storage, 'u' uniform.
