@@ -68,7 +68,7 @@ void Metadata::problem(ErrorKind kind, std::string message) {
 }
 
 uint32_t Metadata::u32(std::string_view key, uint32_t low, uint32_t high) {
-  const auto value = file_.get_uint(full(key));
+  const auto value = has(key) ? file_.get_uint(full(key)) : std::nullopt;
   if (!value) return problem(ErrorKind::BadFile, fmt::format("metadata key '{}' is missing or not a number", full(key))), low;
   if (*value < low || *value > high)
     return problem(ErrorKind::BadFile, fmt::format("'{}' is {}, outside {}…{}", full(key), *value, low, high)), low;
