@@ -1,6 +1,7 @@
 // Attention with an online softmax: any KV length, no matrix of scores. Decode splits the KV length over workgroups.
 #include <algorithm>
 
+#include "kernels/attention_tile.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
 #include "kernels/ops.h"
@@ -359,6 +360,7 @@ uint32_t attention_splits(uint32_t kv_length) {
 
 void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
   if (r.failed()) return;
+  if (attention_tile_fits(r, kv)) return attention_tile(r, q, kv, a, y);
   const bool decode = r.decode() && a.causal;
   const std::string key = fmt::format("attention:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type),
                                       a.heads, a.scale, a.softcap, a.window, a.causal, bool(a.sinks), q.stride, q.offset, y.stride, y.offset);

@@ -36,7 +36,7 @@ fn main(@builtin(global_invocation_id) g: vec3<u32>) {
 struct Shape { uint32_t m, n; };
 
 /// Grid: x = ⌈rows ÷ BN⌉, y = ⌈tokens ÷ BM⌉. Bindings: X8, W, y, State, [bias].
-/// A unit of both operands is staged as bytes; four multiplications an instruction, sums as integers over a block of 32,
+/// A unit of both operands is staged as bytes, and the next one is on its way from memory while this one is multiplied; four multiplications an instruction, sums as integers over a block of 32,
 /// then scaled into f32. Neighbouring threads read neighbouring vec4 of the staged rows.
 constexpr std::string_view kMatmul = R"(
 @group(0) @binding(0) var<storage, read> X8: array<vec4<u32>>;
@@ -55,55 +55,69 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
   let tx = t % 16u;
   let ty = t / 16u;
 $INIT$
+$FETCH0$
   for (var u = 0u; u < $UNITS$; u++) {
-    for (var i = t; i < $BN$; i += 256u) {
-      let w = w80(min(n0 + i, $LAST$) * $ROW4$, u);
-      wq[i] = w.q0;
-      wq[$BN$ + i] = w.q1;
-      wq[2u * $BN$ + i] = w.q2;
-      wq[3u * $BN$ + i] = w.q3;
-      ws[i] = w.s;
-    }
-    let ab = qa0(u);
-    for (var i = t; i < $BM2$; i += 256u) {
-      let m = min(m0 + i % $BM$, S.n - 1u);
-      let hh = i / $BM$;
-      let at = (m * $BLOCKS$ + select(ab.x, ab.y, hh == 1u)) * 3u;
-      xq[2u * hh * $BM$ + i % $BM$] = X8[at];
-      xq[(2u * hh + 1u) * $BM$ + i % $BM$] = X8[at + 1u];
-      xs[i] = bitcast<vec4<f32>>(X8[at + 2u]);
-    }
+$STAGE$
     workgroupBarrier();
-    for (var h = 0u; h < 2u; h++) {
-$INNER$
+    if (u + 1u < $UNITS$) {
+      let next = u + 1u;
+$FETCH$
     }
+$INNER$
     workgroupBarrier();
   }
 $STORE$
 }
 )";
 
-std::string inner_text(uint32_t tm, uint32_t tn, bool halves) {
-  std::string text;
+/// The products of one block of 32: `h` is which of the unit's two.
+std::string inner_text(uint32_t tm, uint32_t tn, bool halves, uint32_t h) {
+  std::string text = "    {\n";
+  const auto staged = [&](const char* array, const char* b, uint32_t block, const char* thread, uint32_t i) {
+    return fmt::format("{}[{}u * {} + {} + {}u]", array, block, b, thread, i * 16);
+  };
   for (uint32_t i = 0; i < tm; ++i)
-    text += fmt::format("      let a{0} = xq[2u * h * $BM$ + ty + {1}u]; let b{0} = xq[(2u * h + 1u) * $BM$ + ty + {1}u]; let s{0} = xs[h * $BM$ + ty + {1}u];\n", i, i * 16);
+    text += fmt::format("      let a{0} = {1}; let b{0} = {2}; let s{0} = {3};\n", i, staged("xq", "$BM$", 2 * h, "ty", i), staged("xq", "$BM$", 2 * h + 1, "ty", i),
+                        staged("xs", "$BM$", h, "ty", i));
   for (uint32_t j = 0; j < tn; ++j) {
-    text += fmt::format("      {{ let p = wq[2u * h * $BN$ + tx + {0}u]; let q = wq[(2u * h + 1u) * $BN$ + tx + {0}u]; let v = ws[tx + {0}u];\n"
-                        "        let w = select(v.xy, v.zw, h == 1u);\n", j * 16);
+    text += fmt::format("      {{ let p = {}; let q = {}; let w = {}.{};\n", staged("wq", "$BN$", 2 * h, "tx", j), staged("wq", "$BN$", 2 * h + 1, "tx", j),
+                        staged("ws", "$BN$", 0, "tx", j), h ? "zw" : "xy");
     for (uint32_t i = 0; i < tm; ++i) {
       if (halves)
         text += fmt::format("        c{0}_{1} += w.x * (s{0}.x * f32(d40(p, a{0})) - 32.0 * s{0}.y) + w.y * (s{0}.x * f32(d40(q, b{0})) - 32.0 * s{0}.z);\n", i, j);
       else
-        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d40(p, a{0}) + d40(q, b{0})) + w.y * (s{0}.y + s{0}.z);\n", i, j);
+        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d40(p, a{0}) + d40(q, b{0})) + w.y * s{0}.w;\n", i, j);
     }
     text += "      }\n";
   }
-  return text;
+  return text + "    }\n";
+}
+
+/// Loads of unit `unit` into registers (rows of W first, then blocks of X8), and their way into workgroup memory.
+struct Staging { std::string declare, fetch, stage; };
+Staging staging_text(Shape s) {
+  Staging out;
+  const auto guard = [](uint32_t first, uint32_t total) { return first + 256 <= total ? std::string() : fmt::format("if (t + {}u < {}u) ", first, total); };
+  for (uint32_t i = 0; i * 256 < s.n; ++i) {
+    out.declare += fmt::format("  var w{}: R8;\n", i);
+    out.fetch += fmt::format("      {0}{{ w{1} = l80(min(n0 + t + {2}u, $LAST$) * $ROW4$, next); }}\n", guard(i * 256, s.n), i, i * 256);
+    out.stage += fmt::format("    {0}{{ let w = u80(w{1}, u); let i = t + {2}u; wq[i] = w.q0; wq[$BN$ + i] = w.q1; wq[2u * $BN$ + i] = w.q2; wq[3u * $BN$ + i] = w.q3; ws[i] = w.s; }}\n",
+                             guard(i * 256, s.n), i, i * 256);
+  }
+  for (uint32_t i = 0; i * 256 < 2 * s.m; ++i) {
+    out.declare += fmt::format("  var x{0}: vec4<u32>; var y{0}: vec4<u32>; var z{0}: vec4<u32>;\n", i);
+    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa0(next); let at = (min(m0 + i % $BM$, S.n - 1u) * $BLOCKS$ + select(ab.x, ab.y, i >= $BM$)) * 3u;\n"
+                             "        x{2} = X8[at]; y{2} = X8[at + 1u]; z{2} = X8[at + 2u]; }}\n", guard(i * 256, 2 * s.m), i * 256, i);
+    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[i] = vec4<f32>(s.x, s.y, s.z, s.y + s.z); }}\n",
+                             guard(i * 256, 2 * s.m), i * 256, i);
+  }
+  return out;
 }
 
 std::string source(const Projection& p, const weights::Tile& tile, bool add, Shape shape) {
   const uint32_t tm = shape.m / 16, tn = shape.n / 16;
-  std::string init, store;
+  const Staging staging = staging_text(shape);
+  std::string init = staging.declare, store;
   for (uint32_t i = 0; i < tm; ++i)
     for (uint32_t j = 0; j < tn; ++j) init += fmt::format("  var c{}_{} = 0.0;\n", i, j);
   for (uint32_t i = 0; i < tm; ++i) {
@@ -114,7 +128,8 @@ std::string source(const Projection& p, const weights::Tile& tile, bool add, Sha
     store += "  } }\n";
   }
   const auto k = static_cast<uint32_t>(p.weight->k);
-  const std::string body = expand(kMatmul, {{"INIT", init}, {"STORE", store}, {"INNER", inner_text(tm, tn, unpack8_halves(p.weight->type))},
+  const bool halves = unpack8_halves(p.weight->type);
+  const std::string body = expand(kMatmul, {{"INIT", init}, {"FETCH", staging.fetch}, {"FETCH0", "  { let next = 0u;\n" + staging.fetch + "  }\n"}, {"STAGE", staging.stage}, {"STORE", store}, {"INNER", inner_text(tm, tn, halves, 0) + inner_text(tm, tn, halves, 1)},
                                             {"BIAS", p.bias ? "@group(0) @binding(4) var<storage, read> bias: array<f32>;" : ""}});
   return std::string(kStateStruct) +
          expand(body, {{"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4}, {"UNITS", k / 64},
@@ -124,7 +139,7 @@ std::string source(const Projection& p, const weights::Tile& tile, bool add, Sha
 Shape shape_for(const gpu::Caps& caps, uint64_t rows, uint32_t tokens) {
   if (caps.max_workgroup_memory < 32768 || caps.software) return {32, 64};
   if (tokens <= 64) return {32, 64};
-  return rows >= 2048 ? Shape{128, 128} : Shape{64, 64};
+  return rows >= 1024 ? Shape{64, 128} : Shape{64, 64};   // measured on an H200: 128 × 128 leaves no second workgroup a place
 }
 
 uint32_t memory_of(Shape s) { return s.m * 96 + s.n * 80; }

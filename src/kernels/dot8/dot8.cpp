@@ -154,103 +154,131 @@ fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<
 }
 )";
 
-constexpr std::string_view kUnit = "struct U8 { q0: vec4<u32>, q1: vec4<u32>, q2: vec4<u32>, q3: vec4<u32>, s: vec4<f32> };\n";
+// A unit in two parts: l8 asks memory for it, u8 unpacks what has arrived; a product's inner loop runs between them.
+constexpr std::string_view kUnit = "struct R8 { a: vec4<u32>, b: vec4<u32>, c: vec4<u32>, d: vec4<u32>, e: vec4<u32> };\n"
+                                   "struct U8 { q0: vec4<u32>, q1: vec4<u32>, q2: vec4<u32>, q3: vec4<u32>, s: vec4<f32> };\n";
 
 constexpr std::string_view kW4_0 = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  var r: R8;
+  r.a = W$S$[rb + 2u * u];
+  r.b = W$S$[rb + 2u * u + 1u];
+  r.e.x = wd$S$(rb, $P1$ + u * 4u);
+  return r;
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
-  return U8(p & m, (p >> vec4<u32>(4u)) & m, q & m, (q >> vec4<u32>(4u)) & m, vec4<f32>(d.x, -8.0 * d.x, d.y, -8.0 * d.y));
+  let d = unpack2x16float(r.e.x);
+  return U8(r.a & m, (r.a >> vec4<u32>(4u)) & m, r.b & m, (r.b >> vec4<u32>(4u)) & m, vec4<f32>(d.x, -8.0 * d.x, d.y, -8.0 * d.y));
 }
 )";
 
 constexpr std::string_view kW4_1 = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  var r: R8;
+  r.a = W$S$[rb + 2u * u];
+  r.b = W$S$[rb + 2u * u + 1u];
+  r.e.x = wd$S$(rb, $P1$ + u * 8u);
+  r.e.y = wd$S$(rb, $P1$ + u * 8u + 4u);
+  return r;
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 8u));
-  let e = unpack2x16float(wd$S$(rb, $P1$ + u * 8u + 4u));
-  return U8(p & m, (p >> vec4<u32>(4u)) & m, q & m, (q >> vec4<u32>(4u)) & m, vec4<f32>(d, e));
+  return U8(r.a & m, (r.a >> vec4<u32>(4u)) & m, r.b & m, (r.b >> vec4<u32>(4u)) & m,
+            vec4<f32>(unpack2x16float(r.e.x), unpack2x16float(r.e.y)));
 }
 )";
 
 constexpr std::string_view kW5_0 = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  var r: R8;
+  r.a = W$S$[rb + 2u * u];
+  r.b = W$S$[rb + 2u * u + 1u];
+  r.e.x = wd$S$(rb, $P1$ + u * 8u);
+  r.e.y = wd$S$(rb, $P1$ + u * 8u + 4u);
+  r.e.z = wd$S$(rb, $P2$ + u * 4u);
+  return r;
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let g = wd$S$(rb, $P1$ + u * 8u);
-  let h = wd$S$(rb, $P1$ + u * 8u + 4u);
-  let d = unpack2x16float(wd$S$(rb, $P2$ + u * 4u));
-  return U8((p & m) | hv$S$(g, 0u), ((p >> vec4<u32>(4u)) & m) | hv$S$(g, 4u), (q & m) | hv$S$(h, 0u),
-            ((q >> vec4<u32>(4u)) & m) | hv$S$(h, 4u), vec4<f32>(d.x, -16.0 * d.x, d.y, -16.0 * d.y));
+  let d = unpack2x16float(r.e.z);
+  return U8((r.a & m) | hv$S$(r.e.x, 0u), ((r.a >> vec4<u32>(4u)) & m) | hv$S$(r.e.x, 4u), (r.b & m) | hv$S$(r.e.y, 0u),
+            ((r.b >> vec4<u32>(4u)) & m) | hv$S$(r.e.y, 4u), vec4<f32>(d.x, -16.0 * d.x, d.y, -16.0 * d.y));
 }
 )";
 
 constexpr std::string_view kW8_0 = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
-  return U8(W$S$[rb + 4u * u], W$S$[rb + 4u * u + 1u], W$S$[rb + 4u * u + 2u], W$S$[rb + 4u * u + 3u], vec4<f32>(d.x, 0.0, d.y, 0.0));
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  let b = rb + 4u * u;
+  return R8(W$S$[b], W$S$[b + 1u], W$S$[b + 2u], W$S$[b + 3u], vec4<u32>(wd$S$(rb, $P1$ + u * 4u), 0u, 0u, 0u));
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
+  let d = unpack2x16float(r.e.x);
+  return U8(r.a, r.b, r.c, r.d, vec4<f32>(d.x, 0.0, d.y, 0.0));
 }
 )";
 
 constexpr std::string_view kW4_K = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
-  let k = vec4<u32>(0x0f0f0f0fu);
+fn l8$S$(rb: u32, u: u32) -> R8 {
   let base = rb + (u >> 2u) * 9u;
   let p = u & 3u;
-  let head = W$S$[base];
-  let q = W$S$[base + 1u + 2u * p];
-  let r = W$S$[base + 2u + 2u * p];
-  let dm = unpack2x16float(head.x);
-  let s = sc$S$(head, p);
-  return U8(q & k, r & k, (q >> vec4<u32>(4u)) & k, (r >> vec4<u32>(4u)) & k,
+  var r: R8;
+  r.a = W$S$[base + 1u + 2u * p];
+  r.b = W$S$[base + 2u + 2u * p];
+  r.e = W$S$[base];
+  return r;
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
+  let k = vec4<u32>(0x0f0f0f0fu);
+  let dm = unpack2x16float(r.e.x);
+  let s = sc$S$(r.e, u & 3u);
+  return U8(r.a & k, r.b & k, (r.a >> vec4<u32>(4u)) & k, (r.b >> vec4<u32>(4u)) & k,
             vec4<f32>(dm.x * s.x, -dm.y * s.z, dm.x * s.y, -dm.y * s.w));
 }
 )";
 
 constexpr std::string_view kW5_K = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  let base = rb + (u >> 2u) * 11u;
+  let p = u & 3u;
+  return R8(W$S$[base + 3u + 2u * p], W$S$[base + 4u + 2u * p], W$S$[base + 1u], W$S$[base + 2u], W$S$[base]);
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
   let k = vec4<u32>(0x0f0f0f0fu);
   let one = vec4<u32>(0x01010101u);
   let four = vec4<u32>(4u);
-  let base = rb + (u >> 2u) * 11u;
   let p = u & 3u;
-  let head = W$S$[base];
-  let g = W$S$[base + 1u] >> vec4<u32>(2u * p);
-  let h = W$S$[base + 2u] >> vec4<u32>(2u * p);
-  let q = W$S$[base + 3u + 2u * p];
-  let r = W$S$[base + 4u + 2u * p];
-  let dm = unpack2x16float(head.x);
-  let s = sc$S$(head, p);
-  return U8((q & k) | ((g & one) << four), (r & k) | ((h & one) << four), ((q >> four) & k) | (((g >> vec4<u32>(1u)) & one) << four),
-            ((r >> four) & k) | (((h >> vec4<u32>(1u)) & one) << four), vec4<f32>(dm.x * s.x, -dm.y * s.z, dm.x * s.y, -dm.y * s.w));
+  let g = r.c >> vec4<u32>(2u * p);
+  let h = r.d >> vec4<u32>(2u * p);
+  let dm = unpack2x16float(r.e.x);
+  let s = sc$S$(r.e, p);
+  return U8((r.a & k) | ((g & one) << four), (r.b & k) | ((h & one) << four), ((r.a >> four) & k) | (((g >> vec4<u32>(1u)) & one) << four),
+            ((r.b >> four) & k) | (((h >> vec4<u32>(1u)) & one) << four), vec4<f32>(dm.x * s.x, -dm.y * s.z, dm.x * s.y, -dm.y * s.w));
 }
 )";
 
 constexpr std::string_view kW6_K = R"(
-fn w8$S$(rb: u32, u: u32) -> U8 {
+fn l8$S$(rb: u32, u: u32) -> R8 {
+  let block = u >> 2u;
+  let h = (u >> 1u) & 1u;
+  let lb = rb + block * 8u + h * 4u + (u & 1u) * 2u;
+  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
+  let at = $P2$ + block * 16u + h * 8u;
+  return R8(W$S$[lb], W$S$[lb + 1u], W$S$[hb], W$S$[hb + 1u],
+            vec4<u32>(wd$S$(rb, $P3$ + (block & 0xfffffffeu) * 2u), wd$S$(rb, at), wd$S$(rb, at + 4u), 0u));
+}
+fn u8$S$(r: R8, u: u32) -> U8 {
   let k = vec4<u32>(0x0f0f0f0fu);
   let t = vec4<u32>(0x30303030u);
   let four = vec4<u32>(4u);
-  let block = u >> 2u;
-  let h = (u >> 1u) & 1u;
   let s = u & 1u;
-  let lb = rb + block * 8u + h * 4u + s * 2u;
-  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
-  let l0 = W$S$[lb];
-  let l1 = W$S$[lb + 1u];
-  let h0 = W$S$[hb] >> vec4<u32>(2u * s);
-  let h1 = W$S$[hb + 1u] >> vec4<u32>(2u * s);
-  let dd = unpack2x16float(wd$S$(rb, $P3$ + (block & 0xfffffffeu) * 2u));
-  let d = select(dd.x, dd.y, (block & 1u) != 0u);
-  let at = $P2$ + block * 16u + h * 8u;
-  let x = wd$S$(rb, at) >> (16u * s);
-  let y = wd$S$(rb, at + 4u) >> (16u * s);
-  return U8((l0 & k) | ((h0 << four) & t), (l1 & k) | ((h1 << four) & t), ((l0 >> four) & k) | (h0 & t), ((l1 >> four) & k) | (h1 & t),
+  let h0 = r.c >> vec4<u32>(2u * s);
+  let h1 = r.d >> vec4<u32>(2u * s);
+  let dd = unpack2x16float(r.e.x);
+  let d = select(dd.x, dd.y, ((u >> 2u) & 1u) != 0u);
+  let x = r.e.y >> (16u * s);
+  let y = r.e.z >> (16u * s);
+  return U8((r.a & k) | ((h0 << four) & t), (r.b & k) | ((h1 << four) & t), ((r.a >> four) & k) | (h0 & t), ((r.b >> four) & k) | (h1 & t),
             d * vec4<f32>(f32(i32(x << 24u) >> 24u), f32(i32(x << 16u) >> 24u), f32(i32(y << 24u) >> 24u), f32(i32(y << 16u) >> 24u)));
 }
 )";

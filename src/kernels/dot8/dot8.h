@@ -25,8 +25,9 @@ Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix)
 bool has_dot8(gguf::Type type);
 
 /// WGSL that unpacks a unit for a tile of a matrix product:
-///   struct U8 { q0, q1, q2, q3: vec4<u32>, s: vec4<f32> }
-///   fn w8<suffix>(rb: u32, u: u32) -> U8
+///   struct R8 { a, b, c, d, e: vec4<u32> }, struct U8 { q0, q1, q2, q3: vec4<u32>, s: vec4<f32> }
+///   fn l8<suffix>(rb: u32, u: u32) -> R8   loads it,
+///   fn u8<suffix>(r: R8, u: u32) -> U8     unpacks what was loaded
 /// q0, q1 are the bytes of the first block of 32 weights, q2, q3 of the second. Where `halves` is false, s = (scale, offset)
 /// of the first and of the second block: Σ w·a = scale·d·Σq·q' + offset·(s0 + s1). Where it is true, s holds one scale for
 /// each 16 weights and the offset is −32 times it (Q6_K).
