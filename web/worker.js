@@ -135,7 +135,11 @@ const inTurn = {
 
 let last = Promise.resolve();
 onmessage = ({data}) => {
-  if (immediate[data.op]) { immediate[data.op](data); return; }
+  if (immediate[data.op]) {
+    immediate[data.op](data);
+    send(data.id, {result: {}});
+    return;
+  }
   last = last.then(async () => {
     running = data.id;
     try {

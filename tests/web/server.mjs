@@ -14,10 +14,11 @@ export async function serve(folders) {
   const requests = [];
   const sockets = new Set();
   const server = http.createServer(async (request, response) => {
+    response.setMaxListeners(0);
     const name = decodeURIComponent(new URL(request.url, 'http://local').pathname);
     const prefix = Object.keys(folders).filter(p => name.startsWith(p)).sort((a, b) => b.length - a.length)[0];
     let file = path.join(folders[prefix], name.slice(prefix.length));
-    if (file.endsWith('/')) file += 'index.html';
+    if (name.endsWith('/')) file = path.join(file, 'index.html');
     if (!file.startsWith(path.resolve(folders[prefix])) || !fs.existsSync(file) || fs.statSync(file).isDirectory()) {
       response.writeHead(404, {'content-type': 'text/plain', 'access-control-allow-origin': '*'}).end('not here');
       return;

@@ -425,7 +425,14 @@ export function createWebGPU(memory, gpu) {
   const buffer = {
     wgpuBufferMapAsync(handle, mapMode, offset, size, info) {
       const {mode, callback, user1, user2} = callbackInfo(info);
-      const mapped = (async () => get(handle).mapAsync(Number(mapMode), offset >>> 0, size >>> 0 === U32_UNDEFINED ? undefined : size >>> 0))();
+      const owner = deviceOf(handle), target = get(handle);
+      const mapped = (async () => {
+        try { await target.mapAsync(Number(mapMode), offset >>> 0, size >>> 0 === U32_UNDEFINED ? undefined : size >>> 0); } catch (error) {
+          // Where the device was lost, that is the reason to be told first.
+          await Promise.race([owner.object.lost, new Promise(resolve => setTimeout(resolve, 20))]);
+          throw error;
+        }
+      })();
       return futures.add(mapped, mode, error => {
         const status = !error ? E.WGPUMapAsyncStatus.Success : error.name === 'AbortError' ? E.WGPUMapAsyncStatus.Aborted : E.WGPUMapAsyncStatus.Error;
         withString(error?.message, m => invoke(callback, status, m, user1, user2));
