@@ -226,17 +226,53 @@ Result<void> generate_greedy(Session::Impl& s, uint32_t most, const GenerateOpti
   return {};
 }
 
-Result<void> generate_sampled(Session::Impl& s, Sampler& sampler, uint32_t most, const GenerateOptions& options, Output& output) {
+/// A grammar that the output keeps to: which tokens may come next.
+class Constraint {
+ public:
+  /// None without an error where the options ask for none.
+  static Result<std::unique_ptr<Constraint>> create(Model::Impl& model, const GenerateOptions& options) {
+    if (options.grammar.empty() && options.json_schema.empty()) return std::unique_ptr<Constraint>();
+    if (!options.grammar.empty() && !options.json_schema.empty())
+      return fail(ErrorKind::InvalidArgument, "a grammar and a JSON Schema cannot both constrain one output");
+    if (!model.tokenizer) return fail(ErrorKind::Unsupported, model.tokenizer_problem);
+    auto grammar = options.grammar.empty() ? text::Grammar::from_json_schema(options.json_schema) : text::Grammar::parse(options.grammar);
+    if (!grammar) return fail(grammar.error());
+    return std::unique_ptr<Constraint>(new Constraint(model, std::move(*grammar)));
+  }
+
+  /// One byte a token: whether it may come next. Where the text may end, so may the end-of-generation tokens.
+  std::span<const uint8_t> allowed() {
+    const auto bits = state_.allowed_tokens(model_.token_trie());
+    for (size_t id = 0; id < mask_.size(); ++id) mask_[id] = id / 32 < bits.size() ? (bits[id / 32] >> (id % 32)) & 1 : 0;
+    for (int32_t id : model_.tokenizer->end_of_generation())
+      if (id >= 0 && static_cast<size_t>(id) < mask_.size()) mask_[static_cast<size_t>(id)] = state_.is_complete();
+    return mask_;
+  }
+  void accept(int32_t id) { state_.advance(model_.tokenizer->piece(id)); }
+  bool finished() const { return state_.is_finished(); }
+
+ private:
+  Constraint(Model::Impl& model, std::shared_ptr<const text::Grammar> grammar)
+      : model_(model), state_(std::move(grammar)), mask_(model.family->config().vocabulary) {}
+  Model::Impl& model_;
+  text::GrammarState state_;
+  std::vector<uint8_t> mask_;
+};
+
+Result<void> generate_sampled(Session::Impl& s, Sampler& sampler, Constraint* constraint, uint32_t most, const GenerateOptions& options, Output& output) {
   std::vector<float> logits, untouched;
   for (uint32_t i = 0; i < most; ++i) {
     if (cancelled(options)) return output.stop(StopReason::Cancelled), Result<void>{};
     if (auto ok = s.read_logits(logits); !ok) return ok;
     if (options.logprobs) untouched = logits;
-    const int32_t id = sampler.sample(logits);
+    const int32_t id = constraint ? sampler.sample(logits, constraint->allowed()) : sampler.sample(logits);
+    if (id < 0 && constraint) return fail(ErrorKind::Unsupported, "no token of this vocabulary continues what the grammar asks for");
     if (id < 0) return fail(ErrorKind::Device, "the model gave no usable logits (all are NaN)");
     sampler.accept(id);
+    if (constraint) constraint->accept(id);
     const auto logprobs = options.logprobs ? Sampler::logprobs(untouched, id, options.logprobs) : std::vector<TokenLogprob>{};
     if (!output.take(id, logprobs) || i + 1 == most) return {};
+    if (constraint && constraint->finished()) return output.stop(StopReason::EndOfGeneration), Result<void>{};
     const int32_t next[1] = {id};
     if (auto ok = s.feed(next, true, nullptr); !ok) return ok;
   }
@@ -253,6 +289,8 @@ Result<GenerateResult> Session::generate(std::span<const int32_t> prompt, const 
   if (prompt.empty()) return fail(ErrorKind::InvalidArgument, "the prompt is empty");
   if (prompt.size() > model.context)
     return fail_f(ErrorKind::InvalidArgument, "the prompt has {} tokens, the context holds {}: shorten it or raise --ctx", prompt.size(), model.context);
+  auto constraint = Constraint::create(model, options);
+  if (!constraint) return fail(constraint.error());
   GenerateResult result;
   const auto start = Clock::now();
   if (s.poisoned) reset();
@@ -278,8 +316,8 @@ Result<GenerateResult> Session::generate(std::span<const int32_t> prompt, const 
   output.stop(at_end);
   Sampler sampler(options.sampling);
   for (int32_t id : prompt) sampler.accept(id);
-  const bool on_gpu = sampler.plain_greedy() && options.logprobs == 0;
-  auto made = on_gpu ? generate_greedy(s, most, options, output) : generate_sampled(s, sampler, most, options, output);
+  const bool on_gpu = sampler.plain_greedy() && options.logprobs == 0 && !*constraint;
+  auto made = on_gpu ? generate_greedy(s, most, options, output) : generate_sampled(s, sampler, constraint->get(), most, options, output);
   if (!made) {
     s.poisoned = true;
     return fail(made.error());

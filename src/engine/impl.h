@@ -9,6 +9,7 @@
 #include "kernels/recorder.h"
 #include "model/family.h"
 #include "text/chat_template.h"
+#include "text/grammar/grammar.h"
 #include "text/tokenizer.h"
 #include "weights/weight_cache.h"
 
@@ -31,6 +32,11 @@ struct Model::Impl {
   uint32_t chunk = 0;              ///< tokens of a prefill step at most
   double load_s = 0;
   std::atomic<uint64_t> dispatches{0};
+  Mutex trie_mutex;
+  std::unique_ptr<text::TokenTrie> trie;                  ///< made when a grammar is first used
+
+  /// All tokens by their bytes. The tokenizer must be there.
+  const text::TokenTrie& token_trie();
 };
 
 namespace engine {

@@ -92,6 +92,16 @@ Result<std::shared_ptr<Model>> Model::load(std::shared_ptr<gguf::File> file, Loa
   return std::shared_ptr<Model>(new Model(std::move(impl)));
 }
 
+const text::TokenTrie& Model::Impl::token_trie() {
+  Lock lock(trie_mutex);
+  if (!trie) {
+    std::vector<std::string> pieces(static_cast<size_t>(tokenizer->size()));
+    for (size_t id = 0; id < pieces.size(); ++id) pieces[id] = tokenizer->piece(static_cast<int32_t>(id));
+    trie = std::make_unique<text::TokenTrie>(pieces);
+  }
+  return *trie;
+}
+
 const gguf::File& Model::file() const { return *impl_->file; }
 const DeviceInfo& Model::device() const { return impl_->device->info(); }
 uint32_t Model::vocabulary() const { return impl_->family->config().vocabulary; }

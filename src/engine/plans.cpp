@@ -82,9 +82,10 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
     }
     case PlanKind::HeadAll: {
       r.max_tokens = std::max(head_rows, 2u);
-      const kernels::Rows all = r.take(arena->rows("logits of all", config.vocabulary, head_rows));
+      const uint32_t stride = (config.vocabulary + 31) & ~31u;
+      logits_all = r.take(arena->raw("logits of all", uint64_t{4} * stride * head_rows));   // head_rows, not the chunk: what one binding holds
       if (r.failed()) break;
-      logits_all = all.buffer;
+      const kernels::Rows all{logits_all, config.vocabulary, stride, 0};
       const kernels::Rows x = r.rows("x", config.hidden);
       model.family->head(r, x, all);
       break;
