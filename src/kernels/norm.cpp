@@ -6,7 +6,7 @@ namespace gull::kernels {
 namespace {
 
 /// Grid: x = tokens. One workgroup a row of `N` floats.
-/// Bindings: x (unless it is y's memory), y, [weight], [bias], [add].
+/// Bindings: x (unless it is y's memory), y, [weight], [bias], [add], [out scale].
 constexpr std::string_view kNorm = R"(
 var<workgroup> part: array<f32, $WG$>;
 fn total(t: u32, v: f32) -> f32 {
@@ -61,6 +61,7 @@ std::string norm_source(const Rows& x, const Norm& n, const Rows& y, const Rows&
   if (n.bias) bind("b"), out += " + b[i]";
   if (add.buffer == y.buffer && add) out = "y[yr + i] + " + out;
   else if (add) bind("a"), out = fmt::format("a[g.x * {}u + {}u + i] + ", add.stride, add.offset) + out;
+  if (n.out_scale) bind("s_out"), out = "(" + out + ") * s_out[0]";
   const char* mean = n.layer ? "for (var i = t; i < $N$; i += $WG$) { mean += $X$[xr + i]; }\n  mean = total(t, mean) / f32($N$);" : "";
   const uint32_t wg = x.width >= 1024 ? 256 : 64;
   return text + expand(expand(kNorm, {{"MEAN", mean}, {"OUT", out}}),
@@ -79,8 +80,9 @@ void norm(Recorder& r, const Rows& x, const Norm& n, const Rows& y, const Rows& 
   if (n.weight) operands.push_back(vector_operand(n.weight)), letters += 'r';
   if (n.bias) operands.push_back(vector_operand(n.bias)), letters += 'r';
   if (add && !in_place) operands.push_back(add.buffer), letters += 'r';
-  const std::string key = fmt::format("norm:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", x.width, x.stride, x.offset, y.stride, y.offset, n.eps,
-                                      n.layer, letters, in_place, bool(add), add.stride, add.offset);
+  if (n.out_scale) operands.push_back(vector_operand(n.out_scale)), letters += 'r';
+  const std::string key = fmt::format("norm:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", x.width, x.stride, x.offset, y.stride, y.offset, n.eps,
+                                      n.layer, bool(n.out_scale), letters, in_place, bool(add), add.stride, add.offset);
   r.step(key, [&] { return gpu::PipelineDesc{"norm", norm_source(x, n, y, add), kinds(letters)}; }, std::move(operands),
          {1, dispatch::Var::Tokens, 1});
 }

@@ -12,6 +12,7 @@ struct Norm {
   weights::TensorRef bias;     ///< layer norm only
   float eps = 1e-5f;
   bool layer = false;
+  weights::TensorRef out_scale;   ///< [1] multiplies what norm() gives, the addition included; null: 1
   explicit operator bool() const { return weight != nullptr; }
 };
 

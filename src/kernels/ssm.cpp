@@ -219,7 +219,7 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
 
 void group_norm(Recorder& r, const Rows& x, const weights::TensorRef& weight, uint32_t groups, float eps) {
   if (r.failed() || !plain_floats(r, weight)) return;
-  const uint32_t n = x.width / groups, stride = weight->layout.row_bytes / 4;
+  const uint32_t n = x.width / groups, stride = weight->rows == 1 ? 0 : weight->layout.row_bytes / 4;
   r.step(fmt::format("group_norm:{}:{}:{}:{}:{}", n, x.stride, x.offset, stride, eps), [&] {
     return gpu::PipelineDesc{"group_norm", expand(kGroupNorm, {{"N", n}, {"STRIDE", x.stride}, {"OFFSET", x.offset}, {"WS", stride}, {"EPS", eps}}), kinds("wr")};
   }, {x.buffer, vector_operand(weight)}, {groups}, {1, dispatch::Var::Tokens, 1});

@@ -35,7 +35,7 @@ struct SelectiveScan {
 };
 void selective_scan(Recorder& r, const SelectiveScan& s);
 
-/// x = RMS norm of each of `groups` equal parts of a row, times the weights [groups, width ÷ groups].
+/// x = RMS norm of each of `groups` equal parts of a row, times the weights [groups, width ÷ groups], or [width ÷ groups] for all.
 void group_norm(Recorder& r, const Rows& x, const weights::TensorRef& weight, uint32_t groups, float eps);
 
 }  // namespace gull::kernels

@@ -10,6 +10,7 @@ namespace gull::model {
 Result<std::unique_ptr<Family>> make_llama(const gguf::File& file);
 Result<std::unique_ptr<Family>> make_phi3(const gguf::File& file);
 Result<std::unique_ptr<Family>> make_gemma(const gguf::File& file);
+Result<std::unique_ptr<Family>> make_gemma4(const gguf::File& file);
 Result<std::unique_ptr<Family>> make_bert(const gguf::File& file);
 Result<std::unique_ptr<Family>> make_mamba(const gguf::File& file);
 Result<std::unique_ptr<Family>> make_lfm2(const gguf::File& file);

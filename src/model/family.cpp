@@ -14,7 +14,7 @@ struct Maker {
 constexpr Maker kMakers[] = {
     {"llama", make_llama},    {"qwen2", make_llama}, {"qwen3", make_llama},   {"qwen2moe", make_llama},   {"qwen3moe", make_llama},
     {"olmoe", make_llama},    {"smollm3", make_llama}, {"granite", make_llama}, {"granitemoe", make_llama}, {"phi3", make_phi3},
-    {"gemma", make_gemma},    {"gemma2", make_gemma},  {"gemma3", make_gemma},  {"gemma-embedding", make_gemma},
+    {"gemma", make_gemma},    {"gemma2", make_gemma},  {"gemma3", make_gemma},  {"gemma-embedding", make_gemma}, {"gemma4", make_gemma4},
     {"bert", make_bert},      {"nomic-bert", make_bert}, {"mamba", make_mamba}, {"mamba2", make_mamba}, {"lfm2", make_lfm2},
     {"lfm2moe", make_lfm2},   {"falcon-h1", make_falcon_h1},
 };
