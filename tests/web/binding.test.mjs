@@ -2,11 +2,11 @@
 import test, {before, after} from 'node:test';
 import assert from 'node:assert/strict';
 import {serve} from './server.mjs';
-import {launch, open, dist} from './browser.mjs';
+import {launch, open, here, dist} from './browser.mjs';
 
 let server, browser;
 before(async () => {
-  server = await serve({'/': import.meta.dirname, '/dist/': dist});
+  server = await serve({'/': here, '/dist/': dist});
   browser = await launch();
 });
 after(async () => {

@@ -1,11 +1,19 @@
 // Debian's Chromium, headless, with WebGPU on SwiftShader, driven by playwright-core.
 import {createRequire} from 'node:module';
 import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
+import {fileURLToPath} from 'node:url';
 
-const {chromium} = createRequire(path.resolve(import.meta.dirname, '../../web/package.json'))('playwright-core');
-export const dist = path.resolve(process.env.GULL_WEB_DIST ?? path.join(import.meta.dirname, '../../build-wasm/dist'));
-export const data = path.resolve(import.meta.dirname, '../data');
+export const here = path.dirname(fileURLToPath(import.meta.url));
+const {chromium} = createRequire(path.join(here, '../../web/package.json'))('playwright-core');
+export const dist = path.resolve(process.env.GULL_WEB_DIST ?? path.join(here, '../../build-wasm/dist'));
+export const data = path.join(here, '../data');
+
+/** Where `gull pull` keeps models, and the one that these tests use when it is there. */
+export const models = path.join(process.env.XDG_CACHE_HOME ?? path.join(os.homedir(), '.cache'), 'gull');
+export const SMOLLM2 = 'SmolLM2-135M-Instruct.Q4_1.gguf';
+export const noSmolLm2 = fs.existsSync(path.join(models, SMOLLM2)) ? false : `${SMOLLM2} is not in ${models}: gull pull smollm2-135m`;
 
 const FLAGS = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--disable-quic'];

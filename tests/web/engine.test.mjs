@@ -4,19 +4,16 @@ import test, {before, after} from 'node:test';
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import {serve} from './server.mjs';
-import {launch, open, dist, data} from './browser.mjs';
+import {launch, open, here, dist, data, models, noSmolLm2, SMOLLM2} from './browser.mjs';
 
 const fixtures = path.join(data, 'fixtures');
 const cases = JSON.parse(fs.readFileSync(path.join(fixtures, 'index.json'))).cases;
-const models = process.env.GULL_MODELS ?? path.join(os.homedir(), '.cache/gull-check');
-const SMOLLM2 = 'smollm2-135m-instruct-q4_1.gguf';
 let server, browser, page, problems;
 
 before(async () => {
-  server = await serve({'/': import.meta.dirname, '/dist/': dist, '/fixtures/': fixtures, '/models/': models});
+  server = await serve({'/': here, '/dist/': dist, '/fixtures/': fixtures, '/models/': models});
   browser = await launch();
   ({page, problems} = await open(browser, server.url + 'binding.html'));
 });
@@ -60,7 +57,7 @@ for (const [id, options] of [['llama', {precision: 'f32'}], ['gemma3', {precisio
 }
 
 const program = process.env.GULL_PROGRAM;
-const missing = !fs.existsSync(path.join(models, SMOLLM2)) ? `${SMOLLM2} is not in ${models}` : !program || !fs.existsSync(program) ? 'the native program is not built' : false;
+const missing = noSmolLm2 ? noSmolLm2 : !program || !fs.existsSync(program) ? 'the native program is not built' : false;
 test('SmolLM2 says what the native program says on the same limits', {skip: missing}, async () => {
   const question = 'Why is the sky blue?', tokens = 8;
   const native = JSON.parse(execFileSync(program, ['run', path.join(models, SMOLLM2), question, '--temp', '0', '-n', String(tokens), '--limits', 'baseline', '--format', 'json', '--quiet'],

@@ -6,7 +6,7 @@ import {createHash} from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import {serve} from './server.mjs';
-import {launch, open, dist, data, scratch} from './browser.mjs';
+import {launch, open, here, dist, data, scratch} from './browser.mjs';
 
 const folder = scratch('loading'), original = path.join(data, 'fixtures/models/llama.f32.gguf');
 const SIZE = fs.statSync(original).size, sha256 = createHash('sha256').update(fs.readFileSync(original)).digest('hex');
@@ -16,7 +16,7 @@ let pages, server, browser, context, page, problems, url;
 before(async () => {
   fs.copyFileSync(original, path.join(folder, 'model.gguf'));
   fs.writeFileSync(path.join(folder, 'page.gguf'), '<!doctype html><title>Sign in</title>'.padEnd(5000));
-  pages = await serve({'/': import.meta.dirname, '/dist/': dist});
+  pages = await serve({'/': here, '/dist/': dist});
   server = await serve({'/': folder});
   url = server.url + 'model.gguf';
   browser = await launch();
@@ -159,6 +159,26 @@ test('two tabs share one download, and both load', async () => {
   assert.deepEqual(both.map(r => r.name), ['tiny-llama', 'tiny-llama'], JSON.stringify(both));
   assert.equal(server.requests.length, 1, 'one of them waited for the other');
   assert.ok(both.some(r => /another tab is downloading/.test(r.notices.join())));
+  noProblems();
+});
+
+test('loading and disposing ten times leaves nothing behind', async () => {
+  const session = await browser.newBrowserCDPSession(), pageSession = await context.newCDPSession(page);
+  const resident = async () => {   // of all processes of the browser, the GPU's among them
+    await pageSession.send('HeapProfiler.collectGarbage');
+    const {processInfo} = await session.send('SystemInfo.getProcessInfo');
+    return processInfo.reduce((sum, {id}) => {
+      try { return sum + Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${id}/status`, 'utf8'))?.[1] ?? 0) / 1024; } catch { return sum; }
+    }, 0);
+  };
+  let early;
+  for (let i = 1; i <= 10; i++) {
+    assert.equal((await load()).name, 'tiny-llama');
+    assert.equal(page.workers().length, 0, 'the worker ended');
+    if (i === 3) early = await resident();
+  }
+  const growth = await resident() - early;
+  assert.ok(growth < 48, `seven more loads took ${growth.toFixed(1)} MiB`);
   noProblems();
 });
 

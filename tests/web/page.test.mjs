@@ -2,21 +2,18 @@
 import test, {before, after} from 'node:test';
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import {serve} from './server.mjs';
-import {launch, open, dist, data, scratch} from './browser.mjs';
+import {launch, open, dist, data, models, noSmolLm2, scratch, SMOLLM2} from './browser.mjs';
 
 const fixtures = path.join(data, 'fixtures/models');
-const models = process.env.GULL_MODELS ?? path.join(os.homedir(), '.cache/gull-check');
-const SMOLLM2 = 'smollm2-135m-instruct-q4_1.gguf', hasSmol = fs.existsSync(path.join(models, SMOLLM2));
 const folder = scratch('page');
 let server, browser, context, page, problems;
 
 before(async () => {
   const offers = [{name: 'Tiny Llama', url: 'tiny/llama.f32.gguf', size: fs.statSync(path.join(fixtures, 'llama.f32.gguf')).size},
     {name: 'Tiny Qwen', url: 'tiny/qwen2.f16.gguf'}];
-  if (hasSmol) offers.push({name: 'SmolLM2 135M', url: `real/${SMOLLM2}`});
+  if (!noSmolLm2) offers.push({name: 'SmolLM2 135M', url: `real/${SMOLLM2}`});
   fs.writeFileSync(path.join(folder, 'models.json'), JSON.stringify(offers));
   server = await serve({'/': dist, '/models.json': path.join(folder, 'models.json'), '/tiny/': fixtures, '/real/': models});
   browser = await launch();
@@ -140,7 +137,7 @@ test('a file that is no model gives a message and stays at the start', async () 
   assert.deepEqual(problems, []);
 });
 
-test('SmolLM2 on a phone, in the dark', {skip: hasSmol ? false : `${SMOLLM2} is not in ${models}`}, async () => {
+test('SmolLM2 on a phone, in the dark', {skip: noSmolLm2}, async () => {
   const phone = await browser.newContext({viewport: {width: 390, height: 780}, deviceScaleFactor: 2, hasTouch: true, isMobile: true, colorScheme: 'dark'});
   const small = await open(phone, server.url);
   await small.page.waitForSelector('body[data-ready]');

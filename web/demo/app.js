@@ -62,8 +62,17 @@ function offerItem({name, url, size, sha256, stored}) {
 const listModels = async () => $('model-list').replaceChildren(...(await offers()).map(offerItem));
 
 // ---- loading
+let fetching = false;
+
 function showProgress({stage, done, total, bytesPerSecond, secondsLeft}) {
   const words = {download: 'Fetching', upload: 'To the GPU', compile: 'Preparing', read: 'Reading'};
+  if (stage === 'download') fetching = done < total;
+  else if (fetching) return;   // what arrives goes to the GPU at once: one bar for both
+  if (stage === 'upload' && done === total) {
+    $('bar').removeAttribute('value');
+    $('progress-text').textContent = 'Preparing the GPU';
+    return;
+  }
   if (total) $('bar').value = done / total;
   else $('bar').removeAttribute('value');
   $('progress-text').textContent = [`${words[stage] ?? stage}: ${humanBytes(done)} of ${humanBytes(total)}`,
@@ -79,6 +88,7 @@ async function open(source, name, options = {}) {
   $('bar').removeAttribute('value');
   show('loading');
   $('cancel-button').focus();
+  fetching = false;
   loadAbort = new AbortController();
   try {
     model = await Gull.load(source, {...loading(), ...options, signal: loadAbort.signal, onProgress: showProgress, onNotice: text => { $('notice').textContent = text; }});
@@ -136,7 +146,7 @@ async function report(result, started) {
   const [{memory}, {wasmBytes}] = await Promise.all([model.stats(), model.measure()]);
   const ends = {length: 'stopped at the longest answer', context: 'the context is full: start a new conversation', cancelled: 'stopped'};
   $('speed').textContent = [`${rate(generatedTokens, generateSeconds)} tokens/s`, `prompt ${rate(promptTokens - cachedTokens, promptSeconds)} tokens/s`,
-    `first word after ${duration(started)}`, `${humanBytes(memory.total)} on the GPU`, `${humanBytes(wasmBytes)} beside it`, ends[result.stop]].filter(Boolean).join(' · ');
+    `first word after ${duration(started)}`, `${humanBytes(memory.total)} on the GPU`, `${humanBytes(wasmBytes)} in the program`, ends[result.stop]].filter(Boolean).join(' · ');
 }
 
 async function answer() {
