@@ -19,6 +19,7 @@ constexpr int kMaxJsonDepth = 90;   // below the depth that the template languag
 class Importer {
  public:
   bool too_deep() const { return too_deep_; }
+  size_t bytes() const { return bytes_; }   ///< of all strings
 
   Value value(const Json& j, int depth = 0) {
     if (depth > kMaxJsonDepth) too_deep_ = true;
@@ -58,13 +59,27 @@ class Importer {
   }
 
  private:
-  static Value string(const Json& j) { return jinja::text(Text(j.get_ref<const std::string&>(), true)); }
+  Value string(const Json& j) {
+    const std::string& s = j.get_ref<const std::string&>();
+    bytes_ += s.size();
+    return jinja::text(Text(s, true));
+  }
   static bool known_role(std::string_view role) {
     static constexpr std::string_view roles[] = {"system", "user", "assistant", "tool", "developer", "function", "ipython", "model", "environment"};
     return std::find(std::begin(roles), std::end(roles), role) != std::end(roles);
   }
   bool too_deep_ = false;
+  size_t bytes_ = 0;
 };
+
+/// Long conversations may do more: some templates look at each message once for each message.
+jinja::Limits limits_for(size_t messages, size_t bytes) {
+  jinja::Limits limits;
+  limits.steps += 10'000 * std::min<size_t>(messages, 20'000);
+  limits.bytes += 32 * std::min<size_t>(bytes, size_t{64} << 20);
+  limits.output += 4 * std::min<size_t>(bytes, size_t{256} << 20);
+  return limits;
+}
 
 std::tm local_now() {
   const std::time_t t = std::time(nullptr);
@@ -114,12 +129,13 @@ Result<std::shared_ptr<const ChatTemplate>> ChatTemplate::compile(std::string so
 
 Result<std::vector<RenderedSpan>> ChatTemplate::render_spans(const TemplateInput& input) const {
   Importer importer;
-  jinja::Interpreter run(jinja::Limits{}, impl_->root);
+  const Value messages = importer.messages(input.messages), tools = importer.value(input.tools);
+  jinja::Interpreter run(limits_for(input.messages.size(), importer.bytes()), impl_->root);
   run.define("documents", Value::none());
   if (input.extra.is_object())
     for (auto it = input.extra.begin(); it != input.extra.end(); ++it) run.define(it.key(), importer.value(it.value()));
-  run.define("messages", importer.messages(input.messages));
-  run.define("tools", importer.value(input.tools));
+  run.define("messages", messages);
+  run.define("tools", tools);
   run.define("add_generation_prompt", input.add_generation_prompt);
   run.define("bos_token", jinja::text(input.bos_token));
   run.define("eos_token", jinja::text(input.eos_token));

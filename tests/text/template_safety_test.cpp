@@ -1,7 +1,7 @@
 // Chat templates as hostile input, and what of a render may become control tokens.
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "text/chat_template.h"
 
@@ -27,15 +27,15 @@ gull::Result<std::string> render(const std::string& source, const Json& content 
 /// Fails, soon, and with a message that says so.
 void expect_refused(const std::string& source, const Json& content = "hi") {
   SCOPED_TRACE(source.substr(0, 120));
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();   // processor time: the machine may be busy
   const auto result = render(source, content);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const double took = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_FALSE(result);
   if (!result) {
     EXPECT_EQ(result.error().kind, gull::ErrorKind::BadFile);
     EXPECT_EQ(result.error().message.rfind("chat template, line ", 0), 0u) << result.error().message;
   }
-  EXPECT_LT(took.count(), 20.0);
+  EXPECT_LT(took, 20.0);
 }
 
 TEST(HostileTemplate, DeepNestingOfTheSourceIsRefused) {
