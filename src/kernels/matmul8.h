@@ -10,4 +10,9 @@ bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p);
 /// y (+)= x·Wᵀ (+ bias) for one tile of the weight; quantises x first, unless that stands already.
 void matmul8_tile(Recorder& r, const Rows& x, const Projection& p, const std::shared_ptr<weights::Tile>& tile, bool add);
 
+/// Leaves norm(x) quantised as the twin of `normed`, whose own memory is not written: for products that read the twin.
+void quantise_normed(Recorder& r, const Rows& x, const Norm& n, const Rows& normed);
+/// y = activation(a) ⊙ b, and its twin.
+void quantise_gated(Recorder& r, Activation activation, const Rows& a, const Rows& b, const Rows& y);
+
 }  // namespace gull::kernels

@@ -107,11 +107,14 @@ bool exact(Recorder& r, const Matvec& m) {
   return !parts.empty();
 }
 
-/// norm(x) in a buffer of its own, or x where there is no norm.
-Rows normed(Recorder& r, const Rows& x, const Norm& n) {
+/// norm(x) in a buffer of its own, or x where there is no norm. Where all of `weights` read 8-bit activations, only those
+/// are made.
+Rows normed(Recorder& r, const Rows& x, const Norm& n, const std::vector<weights::TensorRef>& weights) {
   if (!n) return x;
   Rows y = r.rows("normed", x.width);
-  norm(r, x, n, y);
+  const bool whole = !n.layer && !n.bias && x.width % 32 == 0 && x.offset % 4 == 0 && x.stride % 4 == 0;
+  if (whole && std::all_of(weights.begin(), weights.end(), [&](const auto& w) { return matmul8_fits(r, y, {w, nullptr, y}); })) quantise_normed(r, x, n, y);
+  else norm(r, x, n, y);
   return y;
 }
 
@@ -138,7 +141,9 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   Matvec m;
   m.x = x, m.norm = n, m.outputs = outputs;
   if (quick(r, m) || exact(r, m)) return;
-  const Rows input = normed(r, x, n);
+  std::vector<weights::TensorRef> all;
+  for (const auto& p : outputs) all.push_back(p.weight);
+  const Rows input = normed(r, x, n, all);
   for (const auto& p : outputs) plain(r, input, p, false);
 }
 
@@ -155,12 +160,14 @@ void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::Ten
   Matvec m;
   m.x = x, m.norm = n, m.outputs = {{gate, nullptr, y}, {up, nullptr, y}}, m.gated = true, m.activation = activation;
   if (quick(r, m) || exact(r, m)) return;
-  const Rows input = normed(r, x, n);
+  const Rows input = normed(r, x, n, {gate, up});
   const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));
   const Rows u = r.rows("up", static_cast<uint32_t>(up->rows));
   plain(r, input, {gate, nullptr, g}, false);
   plain(r, input, {up, nullptr, u}, false);
-  activate(r, activation, g, u, y);
+  const bool same = g.stride == y.stride && y.offset == 0 && y.width % 32 == 0;
+  if (same && matmul8_fits(r, input, {gate, nullptr, g})) quantise_gated(r, activation, g, u, y);   // what follows will want it so
+  else activate(r, activation, g, u, y);
 }
 
 }  // namespace gull::kernels
