@@ -37,8 +37,9 @@ const ROWS = $ROWS$;
 const HALF = ROWS / 2u;
 const WIDTH = $WIDTH$;    // head_dim rounded up to 64
 var<workgroup> queries: array<vec4<f32>, ROWS * WIDTH / 4u>;
-var<workgroup> scores: array<f32, ROWS * 64u>;
-var<workgroup> weights: array<f32, ROWS * 64u>;
+// Both [row][key], four keys a vector.
+var<workgroup> scores: array<vec4<f32>, ROWS * 16u>;
+var<workgroup> weights: array<vec4<f32>, ROWS * 16u>;
 
 fn query_of(row: u32) -> u32 { return row / (p.heads / p.kv_heads); }
 fn head_of(row: u32, kv_head: u32) -> u32 { let share = p.heads / p.kv_heads; return kv_head * share + row % share; }
@@ -98,8 +99,13 @@ $FINISH$
     }
     workgroupBarrier();
 $MAXIMA$
+    for (var j = 0u; j < 16u; j++) {
+$MAXIMUM$
+    }
+$RESCALE$
     workgroupBarrier();
-    for (var j = 0u; j < min(64u, end - start); j++) {
+    // Keys beyond the end have no weight; where their values would be, the last ones are read.
+    for (var j = 0u; j < (min(64u, end - start) + 3u) / 4u; j++) {
 $WEIGHTED$
     }
   }
@@ -135,34 +141,37 @@ std::string scores_text(uint32_t half, bool vec4) {
 std::string attention_text(const ShaderContext& context, const void* opaque) {
   const auto& spec = *static_cast<const AttentionSpec*>(opaque);
   const uint32_t half = spec.rows / 2;
-  std::string state, zero, finish, maxima, weighted, store;
+  std::string state, zero, finish, maxima, maximum, rescale, weighted, store;
   for (uint32_t r = 0; r < half; ++r) {
     state += fmt::format("  var m{0} = HIDDEN; var l{0} = 0.0;", r);
     for (uint32_t d = 0; d < spec.dims; ++d) state += fmt::format(" var o{}_{} = 0.0;", r, d);
     state += "\n";
-    zero += fmt::format("    var s{} = 0.0;\n    scores[(mine + {}u) * 64u + lane] = HIDDEN;\n", r, r);
+    zero += fmt::format("    var s{0} = 0.0;\n    scores[(mine + {0}u) * 16u + lane / 4u][lane % 4u] = HIDDEN;\n", r);
     finish += fmt::format("      s{0} = finish(s{0}, batch, head_of(first + mine + {0}u, kv_head), query_of(first + mine + {0}u), key);\n"
-                          "      scores[(mine + {0}u) * 64u + lane] = s{0};\n", r);
-    maxima += fmt::format("    var n{0} = m{0};\n    for (var j = 0u; j < 64u; j++) {{ n{0} = max(n{0}, scores[(mine + {0}u) * 64u + j]); }}\n"
-                          "    let c{0} = exp(m{0} - n{0});\n    m{0} = n{0};\n    l{0} *= c{0};\n"
-                          "    {{ let s = scores[(mine + {0}u) * 64u + lane]; weights[(mine + {0}u) * 64u + lane] = select(exp(s - n{0}), 0.0, s <= HIDDEN); }}\n", r);
-    for (uint32_t d = 0; d < spec.dims; ++d) maxima += fmt::format("    o{}_{} *= c{};\n", r, d, r);
-    weighted += fmt::format("      let w{0} = weights[(mine + {0}u) * 64u + j];\n      l{0} += w{0};\n", r);
+                          "      scores[(mine + {0}u) * 16u + lane / 4u][lane % 4u] = s{0};\n", r);
+    maxima += fmt::format("    var x{0} = vec4<f32>(m{0});\n", r);
+    maximum += fmt::format("      x{0} = max(x{0}, scores[(mine + {0}u) * 16u + j]);\n", r);
+    rescale += fmt::format("    let n{0} = max(max(x{0}.x, x{0}.y), max(x{0}.z, x{0}.w));\n    let c{0} = exp(m{0} - n{0});\n    m{0} = n{0};\n    l{0} *= c{0};\n"
+                           "    {{ let s = scores[(mine + {0}u) * 16u + lane / 4u][lane % 4u]; "
+                           "weights[(mine + {0}u) * 16u + lane / 4u][lane % 4u] = select(exp(s - n{0}), 0.0, s <= HIDDEN); }}\n", r);
+    for (uint32_t d = 0; d < spec.dims; ++d) rescale += fmt::format("    o{0}_{1} *= c{0};\n", r, d);
+    weighted += fmt::format("      let w{0} = weights[(mine + {0}u) * 16u + j];\n      l{0} += w{0}.x + w{0}.y + w{0}.z + w{0}.w;\n", r);
     store += fmt::format("  if (first + mine + {0}u < rows) {{\n    let row = first + mine + {0}u;\n    let scale = select(1.0 / l{0}, 0.0, l{0} == 0.0);\n"
                          "    let at = p.out.w + batch * p.out.x + head_of(row, kv_head) * p.out.y + query_of(row) * p.out.z;\n", r);
     for (uint32_t d = 0; d < spec.dims; ++d)
       store += fmt::format("    if (lane + {0}u < p.head_dim) {{ out_put(at + lane + {0}u, o{1}_{2} * scale); }}\n", d * 64, r, d);
     store += "  }\n";
   }
-  weighted += "      let row_at = values + (start + j) * p.v.z;\n";
+  for (uint32_t j = 0; j < 4; ++j) weighted += fmt::format("      let at{0} = values + min(start + j * 4u + {0}u, end - 1u) * p.v.z;\n", j);
   for (uint32_t d = 0; d < spec.dims; ++d) {
-    weighted += fmt::format("      let v{0} = v_at(row_at + min(lane + {1}u, p.head_dim - 1u));\n", d, d * 64);
-    weighted += each(half, [d](uint32_t r) { return fmt::format("      o{0}_{1} += w{0} * v{1};\n", r, d); });
+    const std::string dim = fmt::format("min(lane + {}u, p.head_dim - 1u)", d * 64);
+    weighted += fmt::format("      let v{0} = vec4<f32>(v_at(at0 + {1}), v_at(at1 + {1}), v_at(at2 + {1}), v_at(at3 + {1}));\n", d, dim);
+    for (uint32_t r = 0; r < half; ++r) weighted += fmt::format("      o{0}_{1} += dot(w{0}, v{1});\n", r, d);
   }
   const char* mask = "s += mask_at(p.mask_offset + batch * p.mask_batch + head * p.mask_head + query * p.kv_len + key);";
   const char* alibi = "s += slope_at(p.alibi_offset + head) * (f32(key) - f32(position));";
   return expand(kText, {{"ROWS", spec.rows}, {"WIDTH", spec.dims * 64}, {"STATE", state}, {"ZERO", zero}, {"FINISH", finish},
-                        {"SCORES", scores_text(half, context.layout.vec4(1))}, {"MAXIMA", maxima}, {"WEIGHTED", weighted}, {"STORE", store},
+                        {"SCORES", scores_text(half, context.layout.vec4(1))}, {"MAXIMA", maxima}, {"MAXIMUM", maximum}, {"RESCALE", rescale}, {"WEIGHTED", weighted}, {"STORE", store},
                         {"MASK", spec.mask ? mask : ""}, {"ALIBI", spec.alibi ? alibi : ""}});
 }
 
@@ -214,6 +223,9 @@ Result<void> ComputeBackend::attention(const Attention& a) {
   }
   auto layout = impl.layout(call);
   if (!layout) return fail(layout.error());
+  const uint64_t steps = (uint64_t{a.kv_len} + 63) / 64 * (33 + (layout->vec4(1) ? a.head_dim / 4 : a.head_dim)) + 200;
+  if (steps > loop_budget(impl.caps()))
+    return fail_f(ErrorKind::Unsupported, "attention: {} keys are more than a software adapter can walk in one dispatch", a.kv_len);
   const uint64_t rows = uint64_t{a.q_len} * (a.heads / a.kv_heads);
   if (rows > kMaxElements) return fail(ErrorKind::Unsupported, "attention: too many queries at once");
   AttentionSpec spec{a.head_dim > 256 || rows <= 2 ? 2u : 8u, (a.head_dim + 63) / 64, call.operands[4].elements != 0, a.alibi_slopes.handle != 0};

@@ -22,7 +22,7 @@ struct ConvParams {
   uint32_t out_height, out_width, kernel_h, kernel_w;
   uint32_t stride_h, stride_w, pad_h, pad_w;
   uint32_t dilation_h, dilation_w, a_offset, b_offset;
-  uint32_t c_offset, bias_offset, pad0, pad1;
+  uint32_t c_offset, bias_offset, k_first, adds;        // this part of the sum, and whether it is added to what is there
 };
 
 constexpr std::string_view kParams = R"(
@@ -33,8 +33,13 @@ struct Params {
   out_height: u32, out_width: u32, kernel_h: u32, kernel_w: u32,
   stride_h: u32, stride_w: u32, pad_h: u32, pad_w: u32,
   dilation_h: u32, dilation_w: u32, a_offset: u32, b_offset: u32,
-  c_offset: u32, bias_offset: u32, pad0: u32, pad1: u32,
+  c_offset: u32, bias_offset: u32, k_first: u32, adds: u32,
 };
+fn put(i: u32, v: f32) {
+  var sum = v;
+  if (p.adds != 0u) { sum += c_at(i); }
+  c_put(i, sum);
+}
 /// Where a tap of the kernel reads x for an output position; -1 outside. Positions left of 0 wrap to huge numbers.
 fn x_index(b: u32, c: u32, i: u32, j: u32, u: u32, v: u32) -> i32 {
   let y = i * p.stride_h + u * p.dilation_h - p.pad_h;
@@ -46,12 +51,14 @@ fn x_index(b: u32, c: u32, i: u32, j: u32, u: u32, v: u32) -> i32 {
 
 // a: weight, b: x, c: y
 constexpr std::string_view kForward = R"(
-fn fetch_a(z: u32, o: u32, k: u32) -> f32 {
-  if (o >= p.m || k >= p.k) { return 0.0; }
-  return a_at(p.a_offset + (z * p.out_group + o) * p.k + k);
+fn fetch_a(z: u32, o: u32, step: u32) -> f32 {
+  if (o >= p.m || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
+  return a_at(p.a_offset + (z * p.out_group + o) * p.in_group * p.kernel_h * p.kernel_w + k);
 }
-fn fetch_b(z: u32, place: u32, k: u32) -> f32 {
-  if (place >= p.n || k >= p.k) { return 0.0; }
+fn fetch_b(z: u32, place: u32, step: u32) -> f32 {
+  if (place >= p.n || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
   let area = p.out_height * p.out_width;
   let taps = p.kernel_h * p.kernel_w;
   let at = place % area;
@@ -66,7 +73,7 @@ fn store(z: u32, o: u32, place: u32, v: vec4<f32>) {
   for (var j = 0u; j < 4u; j++) {
     let at = place + j;
     if (o < p.m && at < p.n) {
-      c_put(p.c_offset + (at / area * p.out_channels + channel) * area + at % area, v[j]$BIAS$);
+      put(p.c_offset + (at / area * p.out_channels + channel) * area + at % area, v[j]$BIAS$);
     }
   }
 }
@@ -74,13 +81,15 @@ fn store(z: u32, o: u32, place: u32, v: vec4<f32>) {
 
 // a: weight, b: dy, c: dx
 constexpr std::string_view kData = R"(
-fn fetch_a(z: u32, c: u32, k: u32) -> f32 {
-  if (c >= p.m || k >= p.k) { return 0.0; }
+fn fetch_a(z: u32, c: u32, step: u32) -> f32 {
+  if (c >= p.m || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
   let taps = p.kernel_h * p.kernel_w;
   return a_at(p.a_offset + ((z * p.out_group + k / taps) * p.in_group + c) * taps + k % taps);
 }
-fn fetch_b(z: u32, place: u32, k: u32) -> f32 {
-  if (place >= p.n || k >= p.k) { return 0.0; }
+fn fetch_b(z: u32, place: u32, step: u32) -> f32 {
+  if (place >= p.n || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
   let area = p.height * p.width;
   let taps = p.kernel_h * p.kernel_w;
   let at = place % area;
@@ -99,20 +108,22 @@ fn store(z: u32, c: u32, place: u32, v: vec4<f32>) {
   let channel = z * p.in_group + c;
   for (var j = 0u; j < 4u; j++) {
     let at = place + j;
-    if (c < p.m && at < p.n) { c_put(p.c_offset + (at / area * p.in_channels + channel) * area + at % area, v[j]); }
+    if (c < p.m && at < p.n) { put(p.c_offset + (at / area * p.in_channels + channel) * area + at % area, v[j]); }
   }
 }
 )";
 
 // a: dy, b: x, c: dw
 constexpr std::string_view kFilter = R"(
-fn fetch_a(z: u32, o: u32, k: u32) -> f32 {
-  if (o >= p.m || k >= p.k) { return 0.0; }
+fn fetch_a(z: u32, o: u32, step: u32) -> f32 {
+  if (o >= p.m || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
   let area = p.out_height * p.out_width;
   return a_at(p.a_offset + (k / area * p.out_channels + z * p.out_group + o) * area + k % area);
 }
-fn fetch_b(z: u32, weight: u32, k: u32) -> f32 {
-  if (weight >= p.n || k >= p.k) { return 0.0; }
+fn fetch_b(z: u32, weight: u32, step: u32) -> f32 {
+  if (weight >= p.n || step >= p.k) { return 0.0; }
+  let k = p.k_first + step;
   let area = p.out_height * p.out_width;
   let taps = p.kernel_h * p.kernel_w;
   let at = k % area;
@@ -124,7 +135,7 @@ fn fetch_b(z: u32, weight: u32, k: u32) -> f32 {
 fn store(z: u32, o: u32, weight: u32, v: vec4<f32>) {
   let first = p.c_offset + (z * p.out_group + o) * p.n + weight;
   for (var j = 0u; j < 4u; j++) {
-    if (o < p.m && weight + j < p.n) { c_put(first + j, v[j]); }
+    if (o < p.m && weight + j < p.n) { put(first + j, v[j]); }
   }
 }
 )";
@@ -141,7 +152,7 @@ std::string conv_text(const ShaderContext&, const void* opaque) {
   if (spec.pass == Pass::Forward) {
     const std::string_view marker = "$BIAS$";
     const size_t at = kForward.find(marker);
-    out.append(kForward.substr(0, at)).append(spec.bias ? " + bias_at(p.bias_offset + channel)" : "").append(kForward.substr(at + marker.size()));
+    out.append(kForward.substr(0, at)).append(spec.bias ? " + select(bias_at(p.bias_offset + channel), 0.0, p.adds != 0u)" : "").append(kForward.substr(at + marker.size()));
   } else {
     out += spec.pass == Pass::Data ? kData : kFilter;
   }
@@ -208,10 +219,16 @@ Result<void> run_conv(ComputeBackend::Impl& impl, const char* op, Pass pass, con
   call.text = conv_text;
   call.spec = &spec;
   call.variant = uint64_t{spec.tile} << 8 | static_cast<uint64_t>(pass) << 4 | uint64_t{spec.bias} << 1 | static_cast<uint64_t>(c.type);
-  return impl.run(call, *layout,
-                  ConvParams{m, n, k, grid.tiles_m, grid.tiles_n, small(grid.groups), in_group, out_group, c.in_channels, c.out_channels, c.height, c.width,
-                             c.out_height(), c.out_width(), c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.pad_h, c.pad_w, c.dilation_h, c.dilation_w,
-                             layout->offset[0], layout->offset[1], layout->offset[2], layout->offset[3], 0, 0});
+  ConvParams params{m, n, k, grid.tiles_m, grid.tiles_n, small(grid.groups), in_group, out_group, c.in_channels, c.out_channels, c.height, c.width,
+                    c.out_height(), c.out_width(), c.kernel_h, c.kernel_w, c.stride_h, c.stride_w, c.pad_h, c.pad_w, c.dilation_h, c.dilation_w,
+                    layout->offset[0], layout->offset[1], layout->offset[2], layout->offset[3], 0, 0};
+  // A step along k makes up to two loads of each factor and one product.
+  const auto piece = small(std::min<uint64_t>(loop_budget(impl.caps()) / 4 & ~uint64_t{15}, UINT32_MAX));
+  for (; params.k_first < k; params.k_first += params.k, params.adds = 1) {
+    params.k = std::min(piece, k - params.k_first);
+    if (auto ok = impl.run(call, *layout, params); !ok) return ok;
+  }
+  return {};
 }
 
 }  // namespace

@@ -153,12 +153,7 @@ Result<Resolved> resolve(const char* op, const BatchedGemm& g) {
   return r;
 }
 
-Result<void> run_gemm(ComputeBackend::Impl& impl, const char* op, const BatchedGemm& g, ElementType in, ElementType out) {
-  if (auto ok = impl.initialised(); !ok) return ok;
-  auto resolved = resolve(op, g);
-  if (!resolved) return fail(resolved.error());
-  const Resolved& r = *resolved;
-  const bool product = g.k > 0 && g.alpha != 0.0f;
+Call describe(const char* op, const BatchedGemm& g, const Resolved& r, ElementType in, ElementType out) {
   Call call;
   call.op = op;
   const auto operand = [](const char* name, View view, uint64_t span, ElementType type, bool write, uint64_t ld, uint64_t stride) {
@@ -168,6 +163,15 @@ Result<void> run_gemm(ComputeBackend::Impl& impl, const char* op, const BatchedG
   call.add(operand("b", g.b, r.span_b, in, false, r.ldb, r.stride_b));
   call.add(operand("c", g.c, r.span_c, out, true, r.ldc, r.stride_c));
   call.operands[2].vec4 = call.operands[2].vec4 && g.n % 4 == 0;
+  return call;
+}
+
+Result<void> run_gemm(ComputeBackend::Impl& impl, const char* op, const BatchedGemm& g, ElementType in, ElementType out) {
+  auto resolved = resolve(op, g);
+  if (!resolved) return fail(resolved.error());
+  const Resolved& r = *resolved;
+  const bool product = g.k > 0 && g.alpha != 0.0f;
+  Call call = describe(op, g, r, in, out);
   if (!product || r.span_c == 0) {
     if (auto ok = impl.check(call); !ok) return ok;
     if (r.span_c == 0) return {};
@@ -196,6 +200,30 @@ Result<void> run_gemm(ComputeBackend::Impl& impl, const char* op, const BatchedG
   return impl.run(call, *layout, params);
 }
 
+/// In pieces along k, where one would make more loop iterations than the device allows: one for each k at worst.
+Result<void> split_gemm(ComputeBackend::Impl& impl, const char* op, const BatchedGemm& g, ElementType in, ElementType out) {
+  if (auto ok = impl.initialised(); !ok) return ok;
+  const uint64_t piece = loop_budget(impl.caps()) & ~uint64_t{63};
+  if (g.k <= piece) return run_gemm(impl, op, g, in, out);
+  auto whole = resolve(op, g);
+  if (!whole) return fail(whole.error());
+  // Nothing is done unless all of it can be.
+  if (auto ok = impl.check(describe(op, g, *whole, in, out)); !ok) return ok;
+  BatchedGemm part = g;
+  part.lda = static_cast<uint32_t>(whole->lda);
+  part.ldb = static_cast<uint32_t>(whole->ldb);
+  part.stride_a = whole->stride_a;
+  part.stride_b = whole->stride_b;
+  for (uint64_t from = 0; from < g.k; from += piece) {
+    part.k = static_cast<uint32_t>(std::min<uint64_t>(piece, g.k - from));
+    part.a.offset = g.a.offset + from * (g.transpose_a ? part.lda : 1);
+    part.b.offset = g.b.offset + from * (g.transpose_b ? 1 : part.ldb);
+    if (auto ok = run_gemm(impl, op, part, in, out); !ok) return ok;
+    part.beta = 1;
+  }
+  return {};
+}
+
 BatchedGemm one(const Gemm& call) {
   BatchedGemm batched;
   static_cast<Gemm&>(batched) = call;
@@ -204,12 +232,12 @@ BatchedGemm one(const Gemm& call) {
 
 }  // namespace
 
-Result<void> ComputeBackend::gemm(const Gemm& call) { return run_gemm(*impl_, "gemm", one(call), ElementType::F32, ElementType::F32); }
+Result<void> ComputeBackend::gemm(const Gemm& call) { return split_gemm(*impl_, "gemm", one(call), ElementType::F32, ElementType::F32); }
 Result<void> ComputeBackend::batched_gemm(const BatchedGemm& call) {
-  return run_gemm(*impl_, "batched_gemm", call, ElementType::F32, ElementType::F32);
+  return split_gemm(*impl_, "batched_gemm", call, ElementType::F32, ElementType::F32);
 }
-Result<void> ComputeBackend::gemm_f16(const Gemm& call) { return run_gemm(*impl_, "gemm_f16", one(call), ElementType::F16, ElementType::F16); }
-Result<void> ComputeBackend::gemm_mixed(const Gemm& call) { return run_gemm(*impl_, "gemm_mixed", one(call), ElementType::F16, ElementType::F32); }
+Result<void> ComputeBackend::gemm_f16(const Gemm& call) { return split_gemm(*impl_, "gemm_f16", one(call), ElementType::F16, ElementType::F16); }
+Result<void> ComputeBackend::gemm_mixed(const Gemm& call) { return split_gemm(*impl_, "gemm_mixed", one(call), ElementType::F16, ElementType::F32); }
 
 Result<Tile> ComputeBackend::recommended_tile(uint32_t m, uint32_t n, uint32_t k) const {
   if (auto ok = impl_->initialised(); !ok) return fail(ok.error());

@@ -59,6 +59,10 @@ struct Call {
   std::span<const Operand> used() const { return {operands.data(), operand_count}; }
 };
 
+/// How many iterations, of all its loops together, an invocation may make. Mesa's llvmpipe ends every loop after 65,535 in
+/// all, without a word (measured on Mesa 22.3), so on software adapters long sums are split.
+constexpr uint64_t loop_budget(const gpu::Caps& caps) { return caps.software ? 60000 : UINT64_MAX; }
+
 /// Each operation has its own numbers in pipeline keys.
 enum OpId : uint8_t { kGemm = 1, kScale, kConv, kAttention, kReduce, kUnary, kBinary, kSoftmax, kGather, kScatter, kFill };
 

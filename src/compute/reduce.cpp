@@ -144,7 +144,8 @@ uint32_t choose_parts(const gpu::Caps& caps, const Reduction& r, bool rows) {
   const uint64_t wanted = (rows ? 512 : 16384) / (caps.software ? 32 : 1);    // workgroups, or invocations
   const uint64_t shortest = rows ? 4096 : 128;   // elements that are worth a part
   const uint64_t parts = std::min(wanted / std::max<uint64_t>(r.outputs, 1), r.reduced / shortest);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(parts, 1, 1024));
+  const uint64_t longest = loop_budget(caps) / 2 > UINT32_MAX ? UINT32_MAX : loop_budget(caps) / 2 * (rows ? 256 : 1);
+  return static_cast<uint32_t>(std::max(std::clamp<uint64_t>(parts, 1, 1024), (r.reduced + longest - 1) / longest));
 }
 
 }  // namespace

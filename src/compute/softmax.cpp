@@ -90,7 +90,9 @@ Result<void> ComputeBackend::softmax(View x, View y, const Shape& shape, uint32_
   auto layout = impl_->layout(call);
   if (!layout) return fail(layout.error());
   // Along the innermost axis neighbours are read by one workgroup; along others, by neighbouring lines' invocations.
-  const bool rows = split->inner < 8 && split->axis > 16;
+  const bool rows = (split->inner < 8 && split->axis > 16) || 2 * split->axis > loop_budget(impl_->caps());
+  if (rows && split->axis / 128 > loop_budget(impl_->caps()))
+    return fail_f(ErrorKind::Unsupported, "softmax: an axis of {} is longer than a software adapter can walk", split->axis);
   call.text = softmax_text;
   call.spec = &rows;
   call.variant = uint64_t{rows} << 1 | static_cast<uint64_t>(type);
