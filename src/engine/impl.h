@@ -20,7 +20,7 @@ struct Model::Impl {
   std::shared_ptr<gpu::Device> device;
   std::unique_ptr<dispatch::PipelineCache> pipelines;
   std::unique_ptr<weights::WeightCache> weights;
-  std::unique_ptr<model::Family> family;
+  std::shared_ptr<const model::Family> family;
   std::shared_ptr<const text::Tokenizer> tokenizer;       ///< null: the file has no vocabulary
   std::string tokenizer_problem;                          ///< why, then
   std::shared_ptr<const text::ChatTemplate> chat_template;
@@ -72,7 +72,8 @@ struct Session::Impl {
   uint32_t head_rows = 0;          ///< rows of logits_all
   bool poisoned = false;           ///< a failed step left the cache unknown: reset first
 
-  Model::Impl& m() { return model->impl(); }
+  Model::Impl* owner = nullptr;    ///< the model's; predictions record Plans without a Model
+  Model::Impl& m() const { return *owner; }
   Result<void> allocate();
   Result<engine::Recorded*> plan(engine::PlanKind kind);
   engine::PlanKind decode_kind(uint32_t kv_length) const;

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "engine/impl.h"
+#include "engine/predict.h"
 
 namespace gull {
 namespace {
@@ -56,6 +57,51 @@ Result<void> choose_settings(Model::Impl& model) {
   return {};
 }
 
+/// Takes what a session will need for a moment, in buffers that this device allows: WebGPU tells no free memory, so it is
+/// tried whether the GPU has it.
+Result<std::vector<gpu::BufferRef>> try_room(gpu::Device& device, uint64_t bytes) {
+  std::vector<gpu::BufferRef> held;
+  const uint64_t most = std::min<uint64_t>(device.caps().max_buffer, 256u << 20);
+  for (uint64_t left = bytes; left > 0;) {
+    const uint64_t size = std::min(left, most);
+    auto buffer = device.create_buffer(size, gpu::kStorage | gpu::kCopyDst, gpu::Memory::Staging, "room");
+    if (!buffer) return fail(buffer.error());
+    held.push_back(std::move(*buffer));
+    left -= size;
+  }
+  return held;
+}
+
+/// Says no before anything is uploaded, when the figures do; else uploads all weights, unless they are to come and go.
+Result<void> fit_and_upload(Model::Impl& model) {
+  auto prediction = engine::predict(model, model.weights.get());
+  if (!prediction) return fail(prediction.error());
+  const LoadOptions& options = model.options;
+  if (model.weights->bounded() && options.gpu_budget < prediction->smallest_budget)
+    return fail_f(ErrorKind::OutOfMemory, "{}: --gpu-budget must be at least {} bytes ({}) for this model, it is {}", model.file->name(),
+                  prediction->smallest_budget, human_bytes(prediction->smallest_budget), options.gpu_budget);
+  if (options.gpu_memory && prediction->memory.total > options.gpu_memory)
+    return fail(engine::too_large(model, *prediction, options.gpu_memory));
+  const auto explain = [&](const Error& error) -> Result<void> {
+    if (error.kind != ErrorKind::OutOfMemory) return fail(error);
+    return fail(engine::too_large(model, *prediction, model.device->ledger().use().peak));
+  };
+  auto room = try_room(*model.device, prediction->memory.kv + prediction->memory.activations + (model.weights->bounded() ? options.gpu_budget : 0));
+  if (!room) return explain(room.error());
+  const auto make_way = [&] {
+    for (const gpu::BufferRef& buffer : *room) buffer->destroy();
+    room->clear();
+  };
+  if (model.weights->bounded()) return make_way(), Result<void>{};
+  // The first report comes when all buffers are there, and nothing has been read yet.
+  auto loaded = model.weights->load(prediction->tiles, [&](uint64_t done, uint64_t total) {
+    make_way();
+    if (options.progress) options.progress({"upload", done, total});
+    return !(options.cancel && *options.cancel);
+  });
+  return loaded ? Result<void>{} : explain(loaded.error());
+}
+
 }  // namespace
 
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -87,6 +133,7 @@ Result<std::shared_ptr<Model>> Model::load(std::shared_ptr<gguf::File> file, Loa
   if (auto ok = choose_settings(*impl); !ok) return fail(ok.error());
   impl->pipelines = std::make_unique<dispatch::PipelineCache>(impl->device);
   impl->weights = std::make_unique<weights::WeightCache>(impl->device, impl->file, weights::Options{impl->options.gpu_budget, 0});
+  if (auto ok = fit_and_upload(*impl); !ok) return fail(ok.error());
   if (auto ok = make_rope_tables(*impl); !ok) return fail(ok.error());
   impl->load_s = seconds_since(start);
   return std::shared_ptr<Model>(new Model(std::move(impl)));

@@ -44,8 +44,10 @@ Result<void> Session::Impl::allocate() {
       layer = inputs.kv[kv.shares];
     } else if (kv.heads) {
       const uint64_t row = uint64_t{kv.heads} * kv.head_dim * (model.kv_type == KvType::F32 ? 4 : 2);
-      for (auto* part : {&layer.k, &layer.v})
-        if (auto ok = make(*part, row * model.context, gpu::Memory::Kv, "KV cache"); !ok) return ok;
+      if (auto ok = make(layer.k, row * model.context, gpu::Memory::Kv, "KV cache"); !ok) return ok;
+      layer.v = layer.k;
+      if (!kv.keys_only)
+        if (auto ok = make(layer.v, row * model.context, gpu::Memory::Kv, "KV cache"); !ok) return ok;
     }
     inputs.kv.push_back(layer);
   }
@@ -112,7 +114,7 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
 }
 
 PlanKind Session::Impl::decode_kind(uint32_t kv_length) const {
-  return kv_length <= kernels::short_context(model->impl().device->caps()) ? PlanKind::DecodeShort : PlanKind::Decode;
+  return kv_length <= kernels::short_context(m().device->caps()) ? PlanKind::DecodeShort : PlanKind::Decode;
 }
 
 Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {

@@ -15,6 +15,7 @@ Session::~Session() = default;
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<Model> model) {
   auto impl = std::make_unique<Impl>();
   impl->model = std::move(model);
+  impl->owner = &impl->model->impl();
   if (auto ok = impl->allocate(); !ok) return fail(ok.error());
   return std::unique_ptr<Session>(new Session(std::move(impl)));
 }

@@ -1,0 +1,155 @@
+#include "engine/predict.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+
+namespace gull::engine {
+namespace {
+
+constexpr uint32_t kLeastContext = 256;   // a context below this is not worth advice
+
+uint64_t kv_bytes(KvType type) { return type == KvType::F32 ? 4 : 2; }
+
+/// Floats of keys and values that a token adds.
+uint64_t kv_floats(const model::Config& config) {
+  uint64_t floats = 0;
+  for (const model::LayerKv& kv : config.kv)
+    if (kv.shares < 0) floats += uint64_t{2} * kv.heads * kv.head_dim;
+  return floats;
+}
+
+/// The cache of one layer is bound whole.
+Result<void> check_kv(const Model::Impl& model) {
+  const uint64_t most = std::min(model.device->caps().max_binding, model.device->caps().max_buffer);
+  uint64_t row = 0;
+  for (const model::LayerKv& kv : model.family->config().kv) row = std::max(row, uint64_t{kv.heads} * kv.head_dim);
+  const uint64_t bytes = row * kv_bytes(model.kv_type) * model.context;
+  if (bytes <= most) return {};
+  const uint64_t fits = most / (row * kv_bytes(model.kv_type));
+  const std::string also = model.kv_type == KvType::F32 && row * 2 * model.context <= most ? " or --kv f16" : "";
+  return fail_f(ErrorKind::OutOfMemory, "{}: the KV cache of a layer takes {} for {} tokens, this device binds at most {}: --ctx {}{} would fit",
+                model.file->name(), human_bytes(bytes), model.context, human_bytes(most), fits, also);
+}
+
+/// A copy of the model on a device that only counts.
+std::unique_ptr<Model::Impl> imagine(const Model::Impl& model) {
+  auto copy = std::make_unique<Model::Impl>();
+  copy->file = model.file;
+  copy->family = model.family;
+  copy->options = model.options;
+  copy->choices = model.choices;
+  copy->kv_type = model.kv_type;
+  copy->context = model.context;
+  copy->chunk = model.chunk;
+  copy->device = gpu::Device::imaginary(model.device->caps());
+  copy->pipelines = std::make_unique<dispatch::PipelineCache>(copy->device);
+  copy->weights = std::make_unique<weights::WeightCache>(copy->device, copy->file, weights::Options{model.options.gpu_budget, 0});
+  return copy;
+}
+
+Result<void> check_bindings(const Model::Impl& model, const dispatch::Plan& plan) {
+  const uint64_t most = model.device->caps().max_binding;
+  for (size_t i = 0; i < plan.steps(); ++i)
+    for (const dispatch::Operand& operand : plan.step(i).operands) {
+      if (!operand.fixed.buffer) continue;
+      const uint64_t bytes = operand.fixed.size ? operand.fixed.size : operand.fixed.buffer->size() - operand.fixed.offset;
+      if (bytes > most)
+        return fail_f(ErrorKind::OutOfMemory, "{}: {} works on {} at once, this device binds at most {}: a smaller --ctx would fit",
+                      model.file->name(), plan.step(i).pipeline->label(), human_bytes(bytes), human_bytes(most));
+    }
+  return {};
+}
+
+/// The bytes of tables and read-backs, which a session does not allocate itself.
+Result<void> add_the_rest(Model::Impl& model, MemoryUse& use) {
+  for (const model::RopeSpec& spec : model.family->config().ropes)
+    use.parameters += std::max<uint64_t>(uint64_t{4} * model.context * spec.dims, 16);
+  const model::Config& config = model.family->config();
+  use.staging += uint64_t{4} * (config.embedding ? config.hidden : config.vocabulary);
+  return {};
+}
+
+}  // namespace
+
+Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache) {
+  if (auto ok = check_kv(model); !ok) return fail(ok.error());
+  const auto imagined = imagine(model);
+  const model::Config& config = imagined->family->config();
+  Session::Impl session;
+  session.owner = imagined.get();
+  imagined->rope_tables.resize(config.ropes.size());
+  for (auto& table : imagined->rope_tables) {
+    auto buffer = imagined->device->create_buffer(16, gpu::kStorage, gpu::Memory::Staging, "rotary table");
+    if (!buffer) return fail(buffer.error());
+    table = *buffer;
+  }
+  if (auto ok = session.allocate(); !ok) return fail(ok.error());
+  const auto kinds = config.embedding ? std::vector<PlanKind>{PlanKind::Prefill, PlanKind::EmbedAll}
+                                      : std::vector<PlanKind>{PlanKind::Prefill, PlanKind::HeadLast, PlanKind::DecodeShort, PlanKind::Decode, PlanKind::Greedy};
+  std::vector<dispatch::Plan*> plans;
+  std::set<const weights::Tile*> used;
+  for (PlanKind kind : kinds) {
+    auto recorded = session.plan(kind);
+    if (!recorded) return fail(recorded.error());
+    dispatch::Plan& plan = *(*recorded)->plan;
+    if (auto ok = check_bindings(model, plan); !ok) return fail(ok.error());
+    plans.push_back(&plan);
+    for (size_t s = 0; s < plan.segments(); ++s)
+      for (const auto& resident : plan.residents(s)) used.insert(static_cast<const weights::Tile*>(resident.get()));
+  }
+  Prediction out;
+  out.memory = imagined->device->ledger().use();
+  out.memory.staging = 0;   // what stood for the tables
+  if (auto ok = add_the_rest(*imagined, out.memory); !ok) return fail(ok.error());
+  std::set<std::string> names;
+  for (const weights::Tile* tile : used) out.all_weights += tile->bytes, names.insert(tile->tensor->name);
+  out.smallest_budget = imagined->weights->smallest_budget(plans);
+  out.memory.weights = imagined->weights->bounded() ? std::min(out.all_weights, model.options.gpu_budget) : out.all_weights;
+  out.memory.total = out.memory.weights + out.memory.kv + out.memory.activations + out.memory.parameters + out.memory.staging;
+  out.memory.peak = out.memory.total;
+  out.kv_per_token = kv_floats(config) * kv_bytes(model.kv_type);
+  if (!cache) return out;
+  for (const gguf::TensorInfo& info : model.file->tensors()) {
+    if (!names.contains(info.name)) continue;
+    auto tensor = cache->tensor(info.name);
+    if (!tensor) return fail(tensor.error());
+    out.tiles.insert(out.tiles.end(), (*tensor)->tiles.begin(), (*tensor)->tiles.end());
+  }
+  return out;
+}
+
+std::string figures(const Model::Impl& model, const Prediction& p) {
+  return fmt::format("{} on the GPU: weights {}, KV cache {} for {} tokens, activations {}, other {}", human_bytes(p.memory.total),
+                     human_bytes(p.memory.weights), human_bytes(p.memory.kv), model.context, human_bytes(p.memory.activations),
+                     human_bytes(p.memory.parameters + p.memory.staging));
+}
+
+Error too_large(const Model::Impl& model, const Prediction& p, uint64_t room) {
+  std::vector<std::string> advice;
+  const uint64_t rest = p.memory.total - p.memory.weights;
+  // How small a budget can be depends on how the weights are cut under one.
+  Model::Impl least;
+  least.file = model.file, least.family = model.family, least.options = model.options, least.choices = model.choices;
+  least.kv_type = model.kv_type, least.context = model.context, least.chunk = model.chunk, least.device = model.device;
+  least.options.gpu_budget = 1;
+  const auto bounded = predict(least);
+  const uint64_t smallest = bounded ? bounded->smallest_budget : p.smallest_budget;
+  if (room > rest && room - rest >= smallest) advice.push_back(fmt::format("--gpu-budget {}", room - rest));
+  const uint64_t without_kv = p.memory.total - p.kv_per_token * model.context;
+  const uint64_t tokens = p.kv_per_token && room > without_kv ? (room - without_kv) / p.kv_per_token : 0;
+  if (tokens >= kLeastContext) advice.push_back(fmt::format("--ctx {}", tokens));
+  if (model.kv_type == KvType::F32 && p.memory.total - p.memory.kv / 2 <= room) advice.push_back("--kv f16");
+  std::string text = fmt::format("{}: needs {}; there is room for {}", model.file->name(), figures(model, p), human_bytes(room));
+  if (advice.empty()) {
+    text += fmt::format(": not even the smallest budget of weights ({}) would fit", human_bytes(smallest));
+  } else {
+    text += ": ";
+    for (size_t i = 0; i < advice.size(); ++i) text += (i == 0 ? "" : i + 1 == advice.size() ? " or " : ", ") + advice[i];
+    text += " would fit";
+  }
+  return {ErrorKind::OutOfMemory, std::move(text)};
+}
+
+}  // namespace gull::engine
