@@ -1,6 +1,6 @@
 # What the rooms link, for wasm32-wasi: the same target names as in GullDependencies.cmake. fmt and nlohmann-json are
-# used as headers of the system's packages, PCRE2 and utf8proc are compiled from the sources of their crates, and
-# webgpu.h is only a header: web/lib/webgpu.js implements it.
+# used as headers of the system's packages, PCRE2 is compiled from the sources of a crate, and
+# webgpu.h and utf8proc.h are only headers: web/lib implements them.
 set(_headers ${PROJECT_BINARY_DIR}/system-headers)   # not /usr/include itself, which holds another libc
 file(MAKE_DIRECTORY ${_headers})
 foreach(_library fmt nlohmann)
@@ -41,6 +41,9 @@ target_include_directories(gull_pcre2 PUBLIC ${_sources}/pcre2-sys/include PRIVA
 target_compile_definitions(gull_pcre2 PUBLIC PCRE2_STATIC=1 PRIVATE PCRE2_CODE_UNIT_WIDTH=8 HAVE_CONFIG_H=1 HAVE_STDLIB_H=1
                            HAVE_MEMMOVE=1 STDC_HEADERS=1 SUPPORT_PCRE2_8=1 SUPPORT_UNICODE=1)
 target_compile_options(gull_pcre2 PRIVATE -w)
-add_library(gull_utf8proc STATIC ${_sources}/utf8proc-sys/utf8proc.c)
-target_include_directories(gull_utf8proc PUBLIC ${_sources}/utf8proc-sys)
-target_compile_definitions(gull_utf8proc PUBLIC UTF8PROC_STATIC=1)
+# Of utf8proc only the header: web/src/unicode.cpp has the browser answer.
+find_path(GULL_UTF8PROC_INCLUDE NAMES utf8proc.h PATHS /usr/include /usr/local/include REQUIRED NO_CMAKE_FIND_ROOT_PATH)
+file(CREATE_LINK ${GULL_UTF8PROC_INCLUDE}/utf8proc.h ${_headers}/utf8proc.h SYMBOLIC)
+add_library(gull_utf8proc INTERFACE)
+target_include_directories(gull_utf8proc INTERFACE ${_headers})
+target_compile_definitions(gull_utf8proc INTERFACE UTF8PROC_STATIC=1)

@@ -2,6 +2,7 @@
 import {start, hasJspi} from './lib/runtime.js';
 import {createWebGPU} from './lib/webgpu.js';
 import {GullError, KINDS, asGullError} from './lib/errors.js';
+import {createUnicode} from './lib/unicode.js';
 import {blobSource, urlSource, partsOf} from './lib/sources.js';
 
 const PROGRESS_MS = 50;
@@ -30,6 +31,7 @@ function imports({memory}, {count, uploaded}) {
   gpu = createWebGPU(memory, navigator.gpu);
   const env = {
     ...gpu.env,
+    gull_unicode: createUnicode(memory),
     gull_event(text, length) { event(running, JSON.parse(memory.text(text, length))); },
     async gull_read(id, offset, out, length, message, capacity) {
       try {

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Fetch the C sources of PCRE2 and utf8proc that the wasm build compiles. usage: fetch_sources.py FOLDER
+"""Fetch the C sources of PCRE2 that the wasm build compiles. usage: fetch_sources.py FOLDER
 
-Debian has both only for its own architectures, so they come out of the crates that ship their sources, by the ordinary
-cargo client, which checks each file; the hash of each crate is checked against the record here.
-Licences: PCRE2 BSD-3-Clause WITH PCRE2-exception, utf8proc MIT and Unicode-3.0.
+Debian has it only for its own architectures, so it comes out of the crate that ships its sources, by the ordinary cargo
+client, which checks each file; the hash of the crate is checked against the record here.
+Licence: BSD-3-Clause WITH PCRE2-exception.
 """
 import json, os, shutil, subprocess, sys, tempfile
 
 CRATES = {   # name: (version, sha256 of the crate, folder of the C sources in it, licence files)
     "pcre2-sys": ("0.2.10", "18b9073c1a2549bd409bf4a32c94d903bb1a09bf845bc306ae148897fa0760a4", "upstream", ["COPYING"]),
-    "utf8proc-sys": ("0.1.2", "a3232ee5a98c4de53303dced4b70f0b42d456c71a36372832b08184f2d864aec", "utf8proc", ["LICENSE.md"]),
 }
 
 
