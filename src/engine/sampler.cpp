@@ -128,17 +128,27 @@ int32_t Sampler::mirostat(std::vector<Candidate>& c) {
 int32_t Sampler::sample(std::span<float> logits, std::span<const uint8_t> allowed) {
   penalise(logits);
   apply_dry(logits);
-  std::vector<Candidate> candidates;
-  candidates.reserve(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i)
-    if ((allowed.empty() || allowed[i]) && !std::isnan(logits[i])) candidates.push_back({static_cast<int32_t>(i), logits[i], 0});
-  if (candidates.empty()) return -1;
   const auto better = [](const Candidate& a, const Candidate& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); };
-  if (options_.temperature <= 0) return std::min_element(candidates.begin(), candidates.end(), better)->id;
   const bool mirostat2 = options_.mirostat_tau > 0;
-  const size_t k = mirostat2 || options_.top_k == 0 ? candidates.size() : std::min<size_t>(options_.top_k, candidates.size());
-  std::partial_sort(candidates.begin(), candidates.begin() + k, candidates.end(), better);
-  candidates.resize(k);
+  const size_t k = options_.temperature <= 0 ? 1 : mirostat2 || options_.top_k == 0 ? logits.size() : std::min<size_t>(options_.top_k, logits.size());
+  // A heap of the best k, its worst on top: most logits are turned away by one comparison.
+  std::vector<Candidate> candidates;
+  candidates.reserve(k);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if ((!allowed.empty() && !allowed[i]) || std::isnan(logits[i])) continue;
+    const Candidate next{static_cast<int32_t>(i), logits[i], 0};
+    if (candidates.size() == k) {
+      if (!better(next, candidates.front())) continue;
+      std::pop_heap(candidates.begin(), candidates.end(), better);
+      candidates.back() = next;
+    } else {
+      candidates.push_back(next);
+    }
+    std::push_heap(candidates.begin(), candidates.end(), better);
+  }
+  if (candidates.empty()) return -1;
+  std::sort_heap(candidates.begin(), candidates.end(), better);
+  if (options_.temperature <= 0) return candidates[0].id;
   if (!mirostat2) truncate(candidates);
   for (Candidate& c : candidates) c.logit /= options_.temperature;
   if (mirostat2) return mirostat(candidates);
