@@ -234,7 +234,7 @@ void matmul8_tile(Recorder& r, const Rows& x, const Projection& p, const std::sh
                                       p.y.stride, p.y.offset + tile->first_row, add, p.bias ? tile->first_row + 1 : 0);
   const auto describe = [&] {
     return gpu::PipelineDesc{fmt::format("matmul8 {} {} -> {}", gguf::type_traits(p.weight->type)->name, p.weight->k, tile->rows),
-                             std::string(dot8_structs()) + source(p, *tile, add, s) + *unpack, kinds(p.bias ? "rrwur" : "rrwu")};
+                             source(p, *tile, add, s) + *unpack, kinds(p.bias ? "rrwur" : "rrwu")};
   };
   std::vector<dispatch::Operand> operands{x8, tile, p.y.buffer, r.state};
   if (p.bias) operands.push_back(vector_operand(p.bias));

@@ -107,7 +107,7 @@ class Writer8 {
   }
 
   Result<std::string> source() const {
-    std::string text = preamble(caps_, false, shuffles()) + declarations() + std::string(dot8_structs());
+    std::string text = preamble(caps_, false, shuffles()) + declarations();
     for (size_t i = 0; i < segments_.size(); ++i) {
       auto dot = dot8(segments_[i].tensor->layout, std::to_string(i));
       if (!dot) return fail(dot.error());

@@ -33,7 +33,5 @@ bool has_dot8(gguf::Type type);
 /// each 16 weights and the offset is −32 times it (Q6_K).
 Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suffix);
 bool unpack8_halves(gguf::Type type);
-/// The structs R8 and U8: once a shader that uses dot8 or unpack8.
-std::string_view dot8_structs();
 
 }  // namespace gull::kernels
