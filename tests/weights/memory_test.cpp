@@ -1,0 +1,156 @@
+// What loading takes of the host's memory. The device is imaginary, so that no GPU memory is counted as the process's own.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "engine/impl.h"
+#include "gguf/writer.h"
+#include "support/fixtures.h"
+#include "weights/weight_cache.h"
+
+namespace gull {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+/// A line of /proc/self/status, in bytes: "RssAnon", "RssFile".
+uint64_t status(const std::string& key) {
+  std::ifstream in("/proc/self/status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(key + ":")) return std::strtoull(line.c_str() + key.size() + 1, nullptr, 10) * 1024;
+  return 0;
+}
+
+/// Samples while it lives.
+class Peak {
+ public:
+  Peak() : start_anon_(status("RssAnon")), start_file_(status("RssFile")) {
+    sampler_ = std::thread([this] {
+      while (!stop_) {
+        anon_ = std::max(anon_.load(), status("RssAnon"));
+        file_ = std::max(file_.load(), status("RssFile"));
+        std::this_thread::sleep_for(std::chrono::microseconds(500));
+      }
+    });
+  }
+  ~Peak() {
+    if (sampler_.joinable()) finish();
+  }
+  void finish() {
+    stop_ = true;
+    sampler_.join();
+  }
+  uint64_t anon() const { return anon_ - std::min(start_anon_, anon_.load()); }   ///< of the process's own
+  uint64_t file() const { return file_ - std::min(start_file_, file_.load()); }   ///< mapped pages
+
+ private:
+  uint64_t start_anon_, start_file_;
+  std::atomic<uint64_t> anon_ = 0, file_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::thread sampler_;
+};
+
+gpu::Caps large_caps() {
+  gpu::Caps caps;
+  caps.max_buffer = caps.max_binding = 1 << 30;
+  caps.max_uniform = 65536;
+  return caps;
+}
+
+/// A file of some 200 MiB, sparse where it can be.
+class Loading : public testing::Test {
+ protected:
+  static constexpr uint64_t kRows = 1600, kTensors = 32;   // 6.25 MiB each
+  void SetUp() override {
+    path = std::filesystem::temp_directory_path() / ("gull-memory-" + std::to_string(::getpid()) + ".gguf");
+    std::vector<std::byte> data(kRows * 4096);
+    gguf::Writer w;
+    w.set("general.architecture", "llama");
+    for (uint64_t i = 0; i < kTensors; ++i) w.tensor("blk." + std::to_string(i) + ".ffn_up.weight", gguf::Type::F32, {1024, kRows}, data);
+    ASSERT_TRUE(w.save(path));
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+
+  void load_all(std::shared_ptr<ByteSource> source) {
+    auto file = gguf::File::open(source);
+    ASSERT_TRUE(file) << file.error().message;
+    auto device = gpu::Device::imaginary(large_caps());
+    weights::WeightCache cache(device, *file, {});
+    std::vector<weights::TileRef> tiles;
+    for (const auto& info : (*file)->tensors()) tiles.push_back((*cache.tensor(info.name))->tiles[0]);
+    auto ok = cache.load(tiles, {});
+    ASSERT_TRUE(ok) << ok.error().message;
+    EXPECT_EQ(device->ledger().use().weights, kTensors * kRows * 4096);
+  }
+  std::string path;
+};
+
+/// Reads from a file without mapping it, as a network source would.
+class Remote final : public ByteSource {
+ public:
+  explicit Remote(const std::string& path) : name_("http://server/file.gguf"), inner_(*file_source(path)) {}
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return inner_->size(); }
+  Result<void> read(uint64_t offset, std::span<std::byte> out) override { return inner_->read(offset, out); }
+
+ private:
+  std::string name_;
+  std::shared_ptr<ByteSource> inner_;
+};
+
+TEST_F(Loading, FromAMappedFileTakesLittleBeyondItsPages) {
+  Peak peak;
+  load_all(*mapped_file_source(path));
+  peak.finish();
+  EXPECT_LT(peak.anon(), 256 * kMiB);
+  EXPECT_LT(peak.anon(), 100 * kMiB) << "the ring and its scratch memory";
+  EXPECT_LT(peak.file(), 120 * kMiB) << "pages are given back once they are uploaded";
+  RecordProperty("anon_mib", static_cast<int>(peak.anon() / kMiB));
+  RecordProperty("file_mib", static_cast<int>(peak.file() / kMiB));
+}
+
+TEST_F(Loading, FromAServerTakesLessThan64MiB) {
+  Peak peak;
+  load_all(std::make_shared<Remote>(path));
+  peak.finish();
+  EXPECT_LT(peak.anon(), 64 * kMiB);
+  RecordProperty("anon_mib", static_cast<int>(peak.anon() / kMiB));
+}
+
+/// Load, run, release, again and again: the ledger ends at nothing, and the process does not grow.
+TEST(Cycles, LeaveMemoryFlat) {
+  const char* asked = std::getenv("GULL_CYCLES");
+  const int cycles = asked ? std::atoi(asked) : 200;
+  const std::string path = test::data("fixtures/models/llama.f32.gguf");
+  uint64_t early = 0;
+  for (int i = 0; i < cycles; ++i) {
+    LoadOptions options;
+    options.context = 64;
+    options.gpu_budget = i % 2 ? 200000 : 0;
+    auto model = Model::load(path, options);
+    ASSERT_TRUE(model) << model.error().message;
+    auto device = (*model)->impl().device;
+    {
+      auto session = Session::create(*model);
+      ASSERT_TRUE(session) << session.error().message;
+      auto logits = (*session)->logits(std::vector<int32_t>{1, 2, 3});
+      ASSERT_TRUE(logits) << logits.error().message;
+    }
+    model->reset();
+    const MemoryUse use = device->ledger().use();
+    ASSERT_EQ(use.total, 0u) << "cycle " << i;
+    device.reset();
+    if (i == cycles / 4) early = status("VmRSS");
+  }
+  const uint64_t late = status("VmRSS");
+  RecordProperty("early_kib", static_cast<int>(early / 1024));
+  RecordProperty("late_kib", static_cast<int>(late / 1024));
+  EXPECT_LT(late, early + early / 20 + 4 * kMiB) << "early " << early << ", late " << late;
+}
+
+}  // namespace
+}  // namespace gull
