@@ -76,6 +76,7 @@ struct RopeKv {
   float eps = 1e-6f;            ///< of v_norm
   Rope rope;
   bool write_kv = true;
+  bool keys_only = false;       ///< there is no v: the cache's keys serve as values (latent attention)
 };
 void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLayer& kv);
 

@@ -85,7 +85,7 @@ std::string rotate_text(const Rope& rope) {
 )", {{"P", rope.pairs}, {"A", rope.neox ? "i" : "2u * i"}, {"B", rope.neox ? fmt::format("i + {}u", rope.pairs) : "2u * i + 1u"}});
 }
 
-std::string write_text(KvType type) {
+std::string write_text(KvType type, bool values) {
   const std::string value = type == KvType::F32
       ? "vec4<f32>(h[4u * i], h[4u * i + 1u], h[4u * i + 2u], h[4u * i + 3u])"
       : "vec2<u32>(pack2x16float(clamp(vec2<f32>(h[4u * i], h[4u * i + 1u]), vec2<f32>(-65504.0), vec2<f32>(65504.0))), "
@@ -94,23 +94,24 @@ std::string write_text(KvType type) {
   let to = (pos * $KV$ + kvh) * $D4$;
   for (var i = t; i < $D4$; i += 64u) {
     let v = )" + value + R"(;
-    if (is_k) { K[to + i] = v; } else { V[to + i] = v; }
-  })";
+    )" + (values ? "if (is_k) { K[to + i] = v; } else { V[to + i] = v; }" : "K[to + i] = v;") + "\n  }";
 }
 
 std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   std::string text(kStateStruct);
   text += "@group(0) @binding(0) var<storage, read_write> qkv: array<f32>;\n";
   int next = 1;
-  if (o.write_kv)
-    for (const char* name : {"K", "V"})
-      text += fmt::format("@group(0) @binding({}) var<storage, read_write> {}: array<{}>;\n", next++, name, kv_element(kv.type));
+  const auto bind_cache = [&](const char* name) {
+    text += fmt::format("@group(0) @binding({}) var<storage, read_write> {}: array<{}>;\n", next++, name, kv_element(kv.type));
+  };
+  if (o.write_kv) bind_cache("K");
+  if (o.write_kv && !o.keys_only) bind_cache("V");
   text += fmt::format("@group(0) @binding({}) var<uniform> S: State;\n", next++);
   if (o.rope.table) text += fmt::format("@group(0) @binding({}) var<storage, read> table: array<vec2<f32>>;\n", next++);
   if (o.q_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> qn: array<f32>;\n", next++);
   if (o.k_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> kn: array<f32>;\n", next++);
   const std::string body = expand(kRope, {{"NORM", norm_text(o)}, {"ROTATE", rotate_text(o.rope)},
-                                          {"WRITE", o.write_kv ? write_text(kv.type) : std::string()}});
+                                          {"WRITE", o.write_kv ? write_text(kv.type, !o.keys_only) : std::string()}});
   return text + expand(body, {{"D", kv.head_dim}, {"D4", kv.head_dim / 4}, {"Q", o.heads}, {"KV", std::max(kv.heads, 1u)},
                               {"STRIDE", qkv.stride}, {"OFFSET", qkv.offset}});
 }
@@ -123,7 +124,8 @@ void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
     return r.fail_with({ErrorKind::Unsupported, fmt::format("attention heads of {} dimensions: gull needs a multiple of 4", kv.head_dim)});
   std::vector<dispatch::Operand> operands{qkv.buffer};
   std::string letters = "w";
-  if (o.write_kv) operands.push_back(kv.k), operands.push_back(kv.v), letters += "ww";
+  if (o.write_kv) operands.push_back(kv.k), letters += 'w';
+  if (o.write_kv && !o.keys_only) operands.push_back(kv.v), letters += 'w';
   operands.push_back(r.state), letters += 'u';
   if (o.rope.table) operands.push_back(o.rope.table), letters += 'r';
   if (o.q_norm) operands.push_back(vector_operand(o.q_norm.weight)), letters += 'r';
@@ -131,7 +133,7 @@ void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   const std::string key = fmt::format("rope:{}:{}:{}:{}:{}:{}/{}:{}/{}:{}:{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type), o.heads,
                                       qkv.stride, qkv.offset, o.rope.table ? o.rope.pairs : 0, o.rope.neox, o.q_norm ? o.q_norm.eps : -1.0f,
                                       o.k_norm ? o.k_norm.eps : -1.0f, o.v_norm, o.eps, o.write_kv, letters);
-  const uint32_t heads = o.heads + (o.write_kv ? 2 * kv.heads : 0);
+  const uint32_t heads = o.heads + (!o.write_kv ? 0 : o.keys_only ? kv.heads : 2 * kv.heads);
   r.step(key, [&] { return gpu::PipelineDesc{"rope_kv", source(qkv, o, kv), kinds(letters)}; }, std::move(operands), {heads},
          {1, dispatch::Var::Tokens, 1});
 }

@@ -17,6 +17,7 @@ using kernels::Rows;
 struct LayerKv {
   uint32_t heads = 0, head_dim = 0;   ///< heads 0: the layer has no cache of its own
   int32_t shares = -1;                ///< the layer whose cache it reads instead
+  bool keys_only = false;             ///< the keys serve as values: one buffer for both
 };
 
 /// A rotary embedding: angle(position, i) = position / (base^(2i / dims) · factors[i] · scale), i < dims/2.
