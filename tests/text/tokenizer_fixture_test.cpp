@@ -53,7 +53,7 @@ void run_smollm2(const Result<TokenizerPtr>& tokenizer) {
 TEST(RealModel, SmolLM2Vocabulary) { run_smollm2(make_tokenizer(smollm2())); }
 
 TEST(RealModel, SmolLM2) {
-  auto path = big_model("GULL_SMOLLM2", "smollm2-135m-instruct-q4_1.gguf");
+  auto path = big_model("GULL_SMOLLM2", "SmolLM2-135M-Instruct.Q4_1.gguf");
   if (path) run_smollm2(open_tokenizer(*path));
 }
 
