@@ -172,12 +172,12 @@ async function startDownload({url, key, meta, handle, release, options}) {
       storing = false;
       notice(`storage is full after ${humanBytes(have)}: the model is loaded without being kept`);
     }
+    if (error && storing) failure = error;   // before the handle closes under a reader
     if (sha256 && error) hasher.hex();   // the next download starts a fresh digest
     if (!storing || (error && !keepPart)) handle.truncate(0);
     handle.close();
     if (!storing || (error && !keepPart)) await store.removeKey(key);
     release();
-    if (error && storing) failure = error;
     wake();
   }
   const done = run().then(() => settle(), async error => {
@@ -193,7 +193,10 @@ async function startDownload({url, key, meta, handle, release, options}) {
     name: url, size, done, close() {},
     async read(offset, length, sink) {
       while (!complete && storing && !failure && have < offset + length) await new Promise(resolve => waiters.push(resolve));
-      if (failure) throw failure;
+      if (failure) {
+        await done.catch(() => {});   // the copy is tidied away first
+        throw failure;
+      }
       if (!storing) {
         after ??= rangeSource(url, {signal, size, progress: () => {}});
         return (await after).read(offset, length, sink);
