@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/impl.h"
+#include "support/models.h"
 #include "support/fixtures.h"
 
 namespace gull {
@@ -176,14 +177,13 @@ TEST(BudgetTooSmall, SaysHowMuchIsEnough) {
   EXPECT_TRUE(compute(*enough, prompt_of(9, 288), 3));
 }
 
-/// The real models, where they are on this machine (see docs/TESTING.md).
-class RealBudget : public testing::TestWithParam<const char*> {};
+/// The real models, where `gull pull` puts them.
+class RealBudget : public testing::TestWithParam<std::optional<std::string> (*)()> {};
 
 TEST_P(RealBudget, GivesTheSameBits) {
-  const char* folder = std::getenv("GULL_CHECK_MODELS");
-  const char* home = std::getenv("HOME");
-  const std::string path = (folder ? std::string(folder) : std::string(home ? home : "") + "/.cache/gull-check") + "/" + GetParam() + ".gguf";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const auto found = GetParam()();
+  if (!found) return;
+  const std::string& path = *found;
   auto whole = load(path, 0);
   ASSERT_TRUE(whole) << whole.error().message;
   const auto prompt = *(*whole)->tokenize("The capital of France is");
@@ -197,7 +197,7 @@ TEST_P(RealBudget, GivesTheSameBits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, RealBudget, testing::Values("smollm2-135m-instruct-q4_1", "gemma-3-270m-q4_k_m"));
+INSTANTIATE_TEST_SUITE_P(Models, RealBudget, testing::Values(&test::smollm2, &test::gemma3));
 
 }  // namespace
 }  // namespace gull

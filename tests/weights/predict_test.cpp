@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "engine/predict.h"
+#include "support/models.h"
 #include "support/fixtures.h"
 
 namespace gull {
@@ -67,10 +68,9 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Predict,
                          testing::Values("llama.f32.gguf", "gemma3.f16.gguf", "q256.Q4_K_M.gguf", "qwen3moe.f16.gguf", "bert-bge.f16.gguf"));
 
 TEST(PredictReal, SmolLM2) {
-  const char* folder = std::getenv("GULL_CHECK_MODELS");
-  const char* home = std::getenv("HOME");
-  const std::string path = (folder ? std::string(folder) : std::string(home ? home : "") + "/.cache/gull-check") + "/smollm2-135m-instruct-q4_1.gguf";
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+  const auto found = test::smollm2();
+  if (!found) return;
+  const std::string& path = *found;
   LoadOptions options;
   expect_predicted(path, options);
   options.gpu_budget = 30 << 20;
