@@ -43,7 +43,7 @@ Result<void> Session::Impl::allocate() {
     if (kv.shares >= 0) {
       layer = inputs.kv[kv.shares];
     } else if (kv.heads) {
-      const uint64_t row = uint64_t{kv.heads} * kv.head_dim * (model.kv_type == KvType::F32 ? 4 : 2);
+      const uint64_t row = kernels::kv_row_bytes(model.kv_type, kv.heads, kv.head_dim);
       if (auto ok = make(layer.k, row * model.context, gpu::Memory::Kv, "KV cache"); !ok) return ok;
       layer.v = layer.k;
       if (!kv.keys_only)

@@ -1,36 +1,57 @@
 #include "engine/predict.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/log.h"
+#include "kernels/ops.h"
 
 namespace gull::engine {
 namespace {
 
 constexpr uint32_t kLeastContext = 256;   // a context below this is not worth advice
 
-uint64_t kv_bytes(KvType type) { return type == KvType::F32 ? 4 : 2; }
-
-/// Floats of keys and values that a token adds.
-uint64_t kv_floats(const model::Config& config) {
-  uint64_t floats = 0;
+/// Bytes of keys and values that a token adds.
+uint64_t kv_per_token(const model::Config& config, KvType type) {
+  uint64_t bytes = 0;
   for (const model::LayerKv& kv : config.kv)
-    if (kv.shares < 0) floats += uint64_t{2} * kv.heads * kv.head_dim;
-  return floats;
+    if (kv.shares < 0) bytes += (kv.keys_only ? 1 : 2) * kernels::kv_row_bytes(type, kv.heads, kv.head_dim);
+  return bytes;
 }
 
-/// The cache of one layer is bound whole.
-Result<void> check_kv(const Model::Impl& model) {
-  const uint64_t most = std::min(model.device->caps().max_binding, model.device->caps().max_buffer);
+/// Bytes of a position in the largest cache.
+uint64_t largest_row(const model::Config& config, KvType type) {
   uint64_t row = 0;
-  for (const model::LayerKv& kv : model.family->config().kv) row = std::max(row, uint64_t{kv.heads} * kv.head_dim);
-  const uint64_t bytes = row * kv_bytes(model.kv_type) * model.context;
+  for (const model::LayerKv& kv : config.kv) row = std::max(row, kernels::kv_row_bytes(type, kv.heads, kv.head_dim));
+  return row;
+}
+
+bool all_hold(const model::Config& config, KvType type) {
+  return std::all_of(config.kv.begin(), config.kv.end(), [&](const model::LayerKv& kv) { return kv.heads == 0 || kernels::kv_holds(type, kv.head_dim); });
+}
+
+/// The next smaller way of storing the cache that this model's heads allow, as an option; nothing below 8 bits, which costs
+/// quality.
+std::optional<std::pair<KvType, const char*>> smaller_kv(const Model::Impl& model) {
+  if (model.kv_type == KvType::F32) return std::pair(KvType::F16, "--kv f16");
+  if (model.kv_type == KvType::F16 && all_hold(model.family->config(), KvType::Q8_0)) return std::pair(KvType::Q8_0, "--kv q8_0");
+  return std::nullopt;
+}
+
+/// The cache of one layer is bound whole, and its heads fit its blocks.
+Result<void> check_kv(const Model::Impl& model) {
+  const model::Config& config = model.family->config();
+  if (!all_hold(config, model.kv_type))
+    return fail_f(ErrorKind::Unsupported, "{}: a KV cache in blocks of 32 needs attention heads of a multiple of 32 dimensions: use --kv f16",
+                  model.file->name());
+  const uint64_t most = std::min(model.device->caps().max_binding, model.device->caps().max_buffer);
+  const uint64_t row = largest_row(config, model.kv_type), bytes = row * model.context;
   if (bytes <= most) return {};
-  const uint64_t fits = most / (row * kv_bytes(model.kv_type));
-  const std::string also = model.kv_type == KvType::F32 && row * 2 * model.context <= most ? " or --kv f16" : "";
+  const auto smaller = smaller_kv(model);
+  const std::string also = smaller && largest_row(config, smaller->first) * model.context <= most ? fmt::format(" or {}", smaller->second) : "";
   return fail_f(ErrorKind::OutOfMemory, "{}: the KV cache of a layer takes {} for {} tokens, this device binds at most {}: --ctx {}{} would fit",
-                model.file->name(), human_bytes(bytes), model.context, human_bytes(most), fits, also);
+                model.file->name(), human_bytes(bytes), model.context, human_bytes(most), most / row, also);
 }
 
 /// A copy of the model on a device that only counts.
@@ -110,7 +131,7 @@ Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache
   out.memory.weights = imagined->weights->bounded() ? std::min(out.all_weights, model.options.gpu_budget) : out.all_weights;
   out.memory.total = out.memory.weights + out.memory.kv + out.memory.activations + out.memory.parameters + out.memory.staging;
   out.memory.peak = out.memory.total;
-  out.kv_per_token = kv_floats(config) * kv_bytes(model.kv_type);
+  out.kv_per_token = kv_per_token(config, model.kv_type);
   if (!cache) return out;
   for (const gguf::TensorInfo& info : model.file->tensors()) {
     if (!names.contains(info.name)) continue;
@@ -141,7 +162,9 @@ Error too_large(const Model::Impl& model, const Prediction& p, uint64_t room) {
   const uint64_t without_kv = p.memory.total - p.kv_per_token * model.context;
   const uint64_t tokens = p.kv_per_token && room > without_kv ? (room - without_kv) / p.kv_per_token : 0;
   if (tokens >= kLeastContext) advice.push_back(fmt::format("--ctx {}", tokens));
-  if (model.kv_type == KvType::F32 && p.memory.total - p.memory.kv / 2 <= room) advice.push_back("--kv f16");
+  if (const auto smaller = smaller_kv(model);
+      smaller && without_kv + kv_per_token(model.family->config(), smaller->first) * model.context <= room)
+    advice.push_back(smaller->second);
   std::string text = fmt::format("{}: needs {}; there is room for {}", model.file->name(), figures(model, p), human_bytes(room));
   if (advice.empty()) {
     text += fmt::format(": not even the smallest budget of weights ({}) would fit", human_bytes(smallest));

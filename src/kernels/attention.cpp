@@ -15,7 +15,6 @@ constexpr uint32_t kThreads = 64;
 /// Grid: x = heads, y = tokens. Bindings: q, K, V, y, State, [sinks].
 /// 64 positions at a time: each thread scores one, then the threads share the value dimensions, `PARTS` positions apart.
 constexpr std::string_view kAttention = R"(
-fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 var<workgroup> qs: array<vec4<f32>, $D4$>;
 var<workgroup> sc: array<f32, 64>;
 var<workgroup> red: array<f32, 64>;
@@ -102,7 +101,6 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
 /// finished row is written (and quantised), else (max, sum, splits) and the values of the part, for the merge.
 /// Bindings: q, K, V, y or parts, State, [sinks], [Y8].
 constexpr std::string_view kPart = R"(
-fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 var<workgroup> qs: array<vec4<f32>, $D4$>;
 var<workgroup> quarter: array<f32, $T$>;
 var<workgroup> sc: array<f32, $C$>;
@@ -269,7 +267,7 @@ std::string declarations(const KvLayer& kv, bool sinks) {
                       kv_element(kv.type));
   text += "@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;\n@group(0) @binding(4) var<uniform> S: State;\n";
   if (sinks) text += "@group(0) @binding(5) var<storage, read> sinks: array<f32>;\n";
-  return text;
+  return text + kv_helpers(kv.type);
 }
 
 /// What a sink adds to the finished row: a logit that takes weight and gives no value.
@@ -307,7 +305,7 @@ std::string part_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv,
   const uint32_t loads = (c + parts - 1) / parts;
   std::string early, values;
   const auto load_v = [&](const std::string& at) { return kv_load(kv.type, "V", fmt::format("(({}) * {}u + kvh) * {}u + dim", at, kv.heads, d4)); };
-  if (loads <= 8 && d4 == threads && t % d4 == 0) {
+  if (loads <= 8 && d4 == threads && t % d4 == 0 && parts <= c) {   // else `first` would pass the chunk's end
     for (uint32_t i = 0; i < loads; ++i) {
       early += fmt::format("    let v{} = {};\n", i, load_v(fmt::format("min(j + first + {}u, j1 - 1u)", i * parts)));
       values += fmt::format("    a += select(0.0, sc[first + {0}u], j + first + {0}u < j1) * v{1};\n", i * parts, i);

@@ -13,7 +13,6 @@ namespace {
 /// online softmax a row (256 ÷ B threads share a row), values summed in registers. Rows are padded by one vec4 against
 /// bank conflicts. Keys that no query of the tile can see are not read.
 constexpr std::string_view kTile = R"(
-fn unpack4h(v: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)); }
 var<workgroup> qs: array<vec4<f32>, $TILE$>;
 var<workgroup> ks: array<vec4<f32>, $TILE$>;
 var<workgroup> ss: array<f32, $SCORES$>;
@@ -138,7 +137,7 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
     acc += fmt::format("      {0}{{ o{1} += p * ks[c * $ROW$ + lane + {2}u]; }}\n", guard, i, i * per);
     out += fmt::format("    {0}{{ y[at + lane + {1}u] = o{2} * fix_out / l; }}\n", guard, i * per, i);
   }
-  std::string text(kStateStruct);
+  std::string text = std::string(kStateStruct) + kv_helpers(kv.type);
   text += "@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;\n";
   text += fmt::format("@group(0) @binding(1) var<storage, read> K: array<{0}>;\n@group(0) @binding(2) var<storage, read> V: array<{0}>;\n", kv_element(kv.type));
   text += "@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;\n@group(0) @binding(4) var<uniform> S: State;\n";

@@ -54,12 +54,17 @@ void scale_rows(Recorder& r, const Rows& x, Activation activation, const Rows& f
 /// y = x·scale + (add or 0)
 void scale_add(Recorder& r, const Rows& x, float scale, const Rows& add, const Rows& y);
 
-/// How keys and values of a layer are stored: [position, heads·head_dim].
+/// How keys and values of a layer are stored: [position, heads·head_dim]. Q8_0 and Q4_0: blocks of 32 numbers of a head, each
+/// a scale in f32 and then 8- or 4-bit integers (36 and 20 bytes).
 struct KvLayer {
   gpu::BufferRef k, v;
-  KvType type = KvType::F32;    ///< F32 or F16
+  KvType type = KvType::F32;
   uint32_t heads = 0, head_dim = 0;
 };
+/// Bytes of one position of one layer's keys (or values).
+uint64_t kv_row_bytes(KvType type, uint32_t heads, uint32_t head_dim);
+/// Whether heads of this size can be stored so: multiples of 4 floats, or of whole blocks.
+bool kv_holds(KvType type, uint32_t head_dim);
 
 struct Rope {
   gpu::BufferRef table;         ///< [position][pairs] (cos, sin) f32; null: no rotation
@@ -100,7 +105,7 @@ uint32_t short_context(const gpu::Caps& caps);
 void last_row(Recorder& r, const Rows& x, const Rows& y);
 
 /// Greedy choice: id = index of the largest logit (the lowest on a tie), then the decode state moves on:
-/// ids[0] = id, history[step mod 64] = id, pos += n, n = 1, step += 1.
+/// ids[0] = id, history[step mod 64] = id, pos += n, n = 1, step += 1. NaN is never chosen; where all are, the history gets −1.
 void argmax(Recorder& r, const Rows& logits, const gpu::BufferRef& ids, const gpu::BufferRef& history);
 /// y = cap·tanh(x / cap), in place, on `rows` rows.
 void softcap(Recorder& r, const Rows& x, float cap);

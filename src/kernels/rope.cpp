@@ -6,22 +6,11 @@
 
 namespace gull::kernels {
 
-std::string kv_element(KvType type) { return type == KvType::F32 ? "vec4<f32>" : "vec2<u32>"; }
-
-std::string kv_load(KvType type, std::string_view name, std::string_view index) {
-  if (type == KvType::F32) return fmt::format("{}[{}]", name, index);
-  return fmt::format("unpack4h({}[{}])", name, index);
-}
-
-uint64_t kv_row_bytes(KvType type, uint32_t heads, uint32_t head_dim) {
-  return uint64_t{heads} * head_dim * (type == KvType::F32 ? 4 : 2);
-}
-
 namespace {
 
 /// Grid: x = heads (q, then k, then v), y = tokens; one workgroup a head, 64 threads.
 /// Bindings: qkv, K, V, State, [table], [q norm], [k norm]. The head is staged in workgroup memory: normalised, rotated,
-/// and then written back (q) or packed into the cache (k, v). Halves are clamped: f16 has no infinity to spare.
+/// and then written back (q) or packed into the cache (k, v).
 constexpr std::string_view kRope = R"(
 var<workgroup> h: array<f32, $D$>;
 var<workgroup> part: array<f32, 64>;
@@ -85,18 +74,6 @@ std::string rotate_text(const Rope& rope) {
 )", {{"P", rope.pairs}, {"A", rope.neox ? "i" : "2u * i"}, {"B", rope.neox ? fmt::format("i + {}u", rope.pairs) : "2u * i + 1u"}});
 }
 
-std::string write_text(KvType type, bool values) {
-  const std::string value = type == KvType::F32
-      ? "vec4<f32>(h[4u * i], h[4u * i + 1u], h[4u * i + 2u], h[4u * i + 3u])"
-      : "vec2<u32>(pack2x16float(clamp(vec2<f32>(h[4u * i], h[4u * i + 1u]), vec2<f32>(-65504.0), vec2<f32>(65504.0))), "
-        "pack2x16float(clamp(vec2<f32>(h[4u * i + 2u], h[4u * i + 3u]), vec2<f32>(-65504.0), vec2<f32>(65504.0))))";
-  return R"(  let kvh = (head - $Q$) % $KV$;
-  let to = (pos * $KV$ + kvh) * $D4$;
-  for (var i = t; i < $D4$; i += 64u) {
-    let v = )" + value + R"(;
-    )" + (values ? "if (is_k) { K[to + i] = v; } else { V[to + i] = v; }" : "K[to + i] = v;") + "\n  }";
-}
-
 std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   std::string text(kStateStruct);
   text += "@group(0) @binding(0) var<storage, read_write> qkv: array<f32>;\n";
@@ -111,7 +88,7 @@ std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   if (o.q_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> qn: array<f32>;\n", next++);
   if (o.k_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> kn: array<f32>;\n", next++);
   const std::string body = expand(kRope, {{"NORM", norm_text(o)}, {"ROTATE", rotate_text(o.rope)},
-                                          {"WRITE", o.write_kv ? write_text(kv.type, !o.keys_only) : std::string()}});
+                                          {"WRITE", o.write_kv ? kv_write(kv.type, !o.keys_only) : std::string()}});
   return text + expand(body, {{"D", kv.head_dim}, {"D4", kv.head_dim / 4}, {"Q", o.heads}, {"KV", std::max(kv.heads, 1u)},
                               {"STRIDE", qkv.stride}, {"OFFSET", qkv.offset}});
 }
@@ -120,8 +97,8 @@ std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
 
 void rope_kv(Recorder& r, const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   if (r.failed() || fuse_heads(r, qkv, o, kv)) return;
-  if (kv.head_dim % 4 != 0)
-    return r.fail_with({ErrorKind::Unsupported, fmt::format("attention heads of {} dimensions: gull needs a multiple of 4", kv.head_dim)});
+  if (!kv_holds(o.write_kv ? kv.type : KvType::F32, kv.head_dim))
+    return r.fail_with({ErrorKind::Unsupported, fmt::format("attention heads of {} dimensions: gull needs a multiple of 4, and of 32 for a quantised KV cache", kv.head_dim)});
   std::vector<dispatch::Operand> operands{qkv.buffer};
   std::string letters = "w";
   if (o.write_kv) operands.push_back(kv.k), letters += 'w';

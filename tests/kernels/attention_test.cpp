@@ -18,7 +18,7 @@ struct Case {
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
-  *out << c.head_dim << "x" << c.kv_heads << "x" << c.group << " past " << c.past << " tokens " << c.tokens << (c.type == KvType::F32 ? " f32" : " f16")
+  *out << c.head_dim << "x" << c.kv_heads << "x" << c.group << " past " << c.past << " tokens " << c.tokens << " " << name(c.type)
        << " window " << c.window << " cap " << c.softcap << (c.sinks ? " sinks" : "") << (c.causal ? "" : " both ways") << " size " << c.size << " "
        << name(c.mode);
 }
@@ -75,6 +75,8 @@ TEST_P(Attention, EqualsSoftmaxInFloat64) {
   const auto q = lab.input("q", width, in.q), y = lab.rows("y", width);
   for (const bool fast : {false, true}) {
     lab.run(c.tokens, c.past, fast ? fast_choices(c.mode) : exact_choices(c.mode), [&](kernels::Recorder& r) {
+      // The unsplit kernel for short contexts, where that is what they get.
+      r.short_context = fast && kv <= kernels::short_context(lab.device().caps());
       kernels::attention(r, q, layer, {heads, in.scale, c.softcap, c.window, c.causal, c.sinks ? lab.weight("sinks") : nullptr}, y);
     }, c.tokens == 1 && c.causal);
     const auto got = lab.output(y, c.tokens);
@@ -115,6 +117,15 @@ std::vector<Case> cases() {
     out.push_back({32, 1, 1, past, n, F32, 0, 0, false, true, 300.0f});   // one position takes nearly all weight
   }
   out.push_back({64, 1, 4, 4096, 1, F16, 512, 0, true});
+  // Quantised caches.
+  for (const KvType type : {KvType::Q8_0, KvType::Q4_0})
+    for (const uint32_t n : {1u, 65u}) {
+      out.push_back({64, 3, 2, n == 1 ? 199u : 100u, n, type});
+      out.push_back({128, 1, 4, n == 1 ? 60u : 0u, n, type, 50});
+      out.push_back({96, 1, 1, 20, n, type, 0, 20.0f, true});
+    }
+  out.push_back({576, 1, 2, 40, 3, KvType::Q8_0});
+  out.push_back({256, 1, 1, 700, 1, KvType::Q4_0, 0, 0, false, true, 1, Mode::Baseline});
   // Both ways: embedding models.
   for (const uint32_t n : {1u, 5u, 64u, 100u})
     for (const uint32_t window : {0u, 16u}) out.push_back({64, 2, n == 5 ? 2u : 1u, 0, n, n % 2 ? F32 : F16, window, 0, false, false});
