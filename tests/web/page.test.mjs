@@ -104,7 +104,7 @@ test('the GPU is lost in the middle of an answer: one clear message, and a way b
 test('a second model, then offline: the page and the model come from this browser', async () => {
   await page.click('#models-button');
   await page.waitForSelector('#start:not([hidden])');
-  assert.match(await page.locator('#model-list li').first().textContent(), /in this browser/);
+  await page.waitForFunction(() => /in this browser/.test(document.querySelector('#model-list li').textContent));
   await page.locator('#model-list .load').nth(1).click();
   await chatReady();
   assert.match(await page.textContent('#model-name'), /qwen/i);
