@@ -83,7 +83,7 @@ class GreedyStream {
  public:
   GreedyStream(Session::Impl& session, uint32_t most) : s_(session), position_(static_cast<uint32_t>(session.tokens.size())), most_(most) {}
 
-  /// The next id. Errors: the GPU's.
+  /// The next id; negative: no logit was a number. Errors: the GPU's.
   Result<int32_t> next() {
     if (s_.m().weights->bounded()) return next_streamed();
     if (ready_.empty()) {
@@ -115,9 +115,9 @@ class GreedyStream {
     const auto ok = launched_ == 0 ? s_.run({PlanKind::Greedy}, 1, kv_length) : s_.run({s_.decode_kind(kv_length), PlanKind::Greedy}, 1, kv_length);
     if (!ok) return fail(ok.error());
     ++launched_;
-    int32_t id[1];
-    if (auto read = s_.m().device->read(*s_.ids, 0, std::span<int32_t>(id)); !read) return fail(read.error());
-    return id[0];
+    int32_t ids[64];
+    if (auto read = s_.m().device->read(*s_.history, 0, std::span<int32_t>(ids)); !read) return fail(read.error());
+    return ids[(launched_ - 1) % 64];
   }
 
   Result<void> fill() {
@@ -206,6 +206,8 @@ uint32_t room(const Session::Impl& s, const GenerateOptions& options, uint32_t c
   return left;
 }
 
+Error no_logits() { return {ErrorKind::Device, "the model gave no usable logits (all are NaN)"}; }
+
 bool cancelled(const GenerateOptions& options) { return options.cancel && *options.cancel; }
 
 Result<void> generate_greedy(Session::Impl& s, uint32_t most, const GenerateOptions& options, Output& output) {
@@ -215,7 +217,11 @@ Result<void> generate_greedy(Session::Impl& s, uint32_t most, const GenerateOpti
   for (uint32_t i = 0; i < most && going; ++i) {
     if (cancelled(options)) { output.stop(StopReason::Cancelled); break; }
     auto id = stream.next();
-    if (!id) return fail(id.error());
+    if (id && *id < 0) id = fail(no_logits());
+    if (!id) {
+      (void)stream.drain();
+      return fail(id.error());
+    }
     made.push_back(*id);
     going = output.take(*id, {});
   }
@@ -267,7 +273,7 @@ Result<void> generate_sampled(Session::Impl& s, Sampler& sampler, Constraint* co
     if (options.logprobs) untouched = logits;
     const int32_t id = constraint ? sampler.sample(logits, constraint->allowed()) : sampler.sample(logits);
     if (id < 0 && constraint) return fail(ErrorKind::Unsupported, "no token of this vocabulary continues what the grammar asks for");
-    if (id < 0) return fail(ErrorKind::Device, "the model gave no usable logits (all are NaN)");
+    if (id < 0) return fail(no_logits());
     sampler.accept(id);
     if (constraint) constraint->accept(id);
     const auto logprobs = options.logprobs ? Sampler::logprobs(untouched, id, options.logprobs) : std::vector<TokenLogprob>{};

@@ -70,7 +70,7 @@ struct Session::Impl {
   std::map<engine::PlanKind, engine::Recorded> plans;
   std::vector<int32_t> tokens;     ///< what the cache holds
   uint32_t head_rows = 0;          ///< rows of logits_all
-  bool poisoned = false;           ///< a failed step left the cache unknown: reset first
+  bool poisoned = false;           ///< the cache or the states are not what `tokens` says: reset or restore first
 
   Model::Impl* owner = nullptr;    ///< the model's; predictions record Plans without a Model
   Model::Impl& m() const { return *owner; }
@@ -84,6 +84,8 @@ struct Session::Impl {
   Result<void> feed(std::span<const int32_t> ids, bool head, const CancelFlag* cancel);
   Result<void> read_logits(std::vector<float>& out);
   Result<void> clear_states();
+  /// Computes anew what `tokens` says, where the cache or the states went on beyond it or broke off.
+  Result<void> restore();
 };
 
 }  // namespace gull

@@ -9,11 +9,11 @@
 namespace gull::engine {
 namespace {
 
-/// Probabilities of candidates sorted by logit, at temperature 1.
+/// Probabilities of candidates sorted by logit, at temperature 1. The best may be infinite: a bias can make it so.
 template <class C>
 void softmax(std::vector<C>& candidates) {
   double sum = 0;
-  for (C& c : candidates) sum += c.p = std::exp(c.logit - candidates[0].logit);
+  for (C& c : candidates) sum += c.p = c.logit == candidates[0].logit ? 1.0f : std::exp(c.logit - candidates[0].logit);
   for (C& c : candidates) c.p = static_cast<float>(c.p / sum);
 }
 

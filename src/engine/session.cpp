@@ -39,11 +39,20 @@ Result<void> Session::truncate(uint32_t n) {
   return {};
 }
 
+Result<void> Session::Impl::restore() {
+  if (!poisoned) return {};
+  const std::vector<int32_t> kept = std::exchange(tokens, {});
+  if (auto ok = clear_states(); !ok) return ok;
+  poisoned = false;
+  return kept.empty() ? Result<void>{} : feed(kept, false, nullptr);
+}
+
 Result<std::vector<float>> Session::logits(std::span<const int32_t> ids, bool all) {
   Impl& s = *impl_;
   const uint32_t vocabulary = s.m().family->config().vocabulary;
   if (s.m().family->config().embedding) return fail(ErrorKind::Unsupported, "an embedding model has no logits: use embed");
   if (ids.empty()) return fail(ErrorKind::InvalidArgument, "no token ids given");
+  if (auto ok = s.restore(); !ok) return fail(ok.error());
   std::vector<float> out;
   if (!all) {
     if (auto ok = s.feed(ids, true, nullptr); !ok) return fail(ok.error());
@@ -89,6 +98,7 @@ Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
   Model::Impl& model = s.m();
   if (model.weights->bounded()) return fail(ErrorKind::Unsupported, "a step cannot be timed under a budget of weights: leave --gpu-budget out");
   const auto position = static_cast<uint32_t>(s.tokens.size());
+  if (position >= model.context) return fail(ErrorKind::InvalidArgument, "the context is full: reset the session before timing a step");
   tokens = std::clamp(tokens, 1u, std::min(model.chunk, model.context - position));
   const std::vector<int32_t> ids(tokens, 0);
   if (auto ok = s.write_state(position, tokens); !ok) return fail(ok.error());

@@ -103,8 +103,10 @@ void scale_rows(Recorder& r, const Rows& x, Activation activation, const Rows& f
 }
 
 void softcap(Recorder& r, const Rows& x, float cap) {
-  const std::string c = Sub::float_literal(cap);
-  elementwise(r, "softcap", {x}, x, "y" + at(x) + " = " + c + " * tanh(clamp(y" + at(x) + " / " + c + ", -20.0, 20.0));");
+  // A clamp would turn what is not a number into one, and a broken model's logits into plausible ones.
+  const std::string c = Sub::float_literal(cap), v = "y" + at(x);
+  elementwise(r, "softcap", {x}, x, v + " = select(" + v + ", " + c + " * tanh(clamp(" + v + " / " + c + ", -20.0, 20.0)), (bitcast<u32>(" + v +
+              ") & 0x7fffffffu) <= 0x7f800000u);");
 }
 
 }  // namespace gull::kernels

@@ -14,7 +14,8 @@ fn better(x: f32, i: u32, y: f32, j: u32) -> bool {
 }
 )";
 
-/// Grid: x = 64. Each workgroup finds the best of a stripe of the logits: (value, index). Bindings: logits, best.
+/// Grid: x = 64. Each workgroup finds the best of a stripe of the logits: (value, index); what is not a number is none (told by
+/// its bits: a compiler may assume that comparisons never see it). Bindings: logits, best.
 constexpr std::string_view kBest = R"(
 @group(0) @binding(0) var<storage, read> logits: array<f32>;
 @group(0) @binding(1) var<storage, read_write> best: array<vec2<u32>>;
@@ -26,7 +27,8 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
   var index = 0xffffffffu;
   for (var i = g.x * 256u + t; i < $N$; i += $STEP$) {
     let x = logits[$O$ + i];
-    if (x > top || index == 0xffffffffu) { top = x; index = i; }
+    let number = (bitcast<u32>(x) & 0x7fffffffu) <= 0x7f800000u;
+    if (number && (x > top || index == 0xffffffffu)) { top = x; index = i; }
   }
   v[t] = top;
   at[t] = index;
@@ -39,7 +41,8 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
 }
 )";
 
-/// Grid: 1. Picks the best of the stripes and moves the decode state on. Bindings: best, ids, history, State (as storage).
+/// Grid: 1. Picks the best of the stripes and moves the decode state on. Where there is none the history says so with all ones,
+/// and the steps that are already submitted go on with token 0. Bindings: best, ids, history, State (as storage).
 constexpr std::string_view kPick = R"(
 @group(0) @binding(0) var<storage, read> best: array<vec2<u32>>;
 @group(0) @binding(1) var<storage, read_write> ids: array<u32>;
@@ -53,7 +56,7 @@ fn main() {
     let x = bitcast<f32>(best[i].x);
     if (better(x, best[i].y, top, index)) { top = x; index = best[i].y; }
   }
-  ids[0] = index;
+  ids[0] = select(index, 0u, index == 0xffffffffu);
   history[S.step % 64u] = index;
   S.pos = S.pos + S.n;
   S.n = 1u;

@@ -16,6 +16,7 @@ using nlohmann::json;
 using Ids = std::vector<int32_t>;
 using test::float32;
 using test::open;
+using testing::ElementsAreArray;
 using test::Opened;
 
 std::string from_hex(const std::string& hex) {
@@ -121,7 +122,7 @@ void generated(Opened& m, const json& prompt, double doubt, size_t most) {
   std::string streamed;
   auto made = m.session->generate(*ids, options, [&](const Piece& piece) { return streamed += piece.text, true; });
   ASSERT_TRUE(made) << made.error().message;
-  EXPECT_THAT(made->ids, testing::ElementsAreArray(expected.begin(), expected.begin() + sure));
+  EXPECT_THAT(made->ids, ElementsAreArray(expected.begin(), expected.begin() + sure));
   EXPECT_EQ(made->text, m.model->detokenize(made->ids));
   EXPECT_EQ(streamed, made->text);
 }
@@ -136,6 +137,34 @@ TEST(SmolLM2, ShortPrompts) {
     teacher_forced(m, prompt, prompt["id"] == 1 ? Way::OneByOne : Way::Batch, kSmolLM2);
     generated(m, prompt, 0.01, prompt["id"] == 0 ? 64 : 32);
   }
+}
+
+/// In the reference's text of prompt 0 the model ends its message after 29 tokens.
+TEST(SmolLM2, StopsWhereTheMessageEnds) {
+  const auto path = test::smollm2();
+  if (!path) return;
+  Opened m = open(*path, float32());
+  ASSERT_TRUE(m);
+  const json prompt = test::read_json(test::data("fixtures/real/smollm2-135m-instruct-q4_1.json"))["prompts"][0];
+  const Ids made = prompt["gen_tokens"];
+  Ids turn = prompt["tokens"];
+  ASSERT_EQ(made[29], 2);
+  turn.insert(turn.end(), made.begin(), made.begin() + 20);
+  GenerateOptions options;
+  options.sampling.temperature = 0;
+  auto rest = m.session->generate(turn, options);
+  ASSERT_TRUE(rest) << rest.error().message;
+  EXPECT_EQ(rest->stop, StopReason::EndOfGeneration);
+  EXPECT_THAT(rest->ids, ElementsAreArray(made.begin() + 20, made.begin() + 29));
+  EXPECT_EQ(rest->timings.cached_tokens, 0u);
+  // The text goes "... is: 2018-01-22 12:12:53.", a token a digit.
+  const Ids tokens = prompt["tokens"];
+  options.stop = {"nothing", "018-0"};
+  auto stopped = m.session->generate(tokens, options);
+  ASSERT_TRUE(stopped) << stopped.error().message;
+  EXPECT_EQ(stopped->text, " Paris.\n\nThe answer is: 2");
+  EXPECT_EQ(stopped->stop_string, "018-0");
+  EXPECT_EQ(stopped->timings.cached_tokens, tokens.size() - 1);
 }
 
 TEST(Gemma3, ShortPrompts) {

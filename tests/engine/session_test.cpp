@@ -185,6 +185,30 @@ TEST_P(Conversation, NothingOfNaNStays) {
   }
 }
 
+TEST_P(Conversation, NoLogitsAreAnError) {
+  for (const GenerateOptions& options : {greedy(4), on_the_cpu(4)}) {
+    ASSERT_TRUE(m_.session->logits(prompt_));
+    poison(m_.session->impl());
+    auto made = m_.session->generate(Ids{prompt_}, options);   // all but the last token are still there, as NaN
+    if (!recurrent_) {
+      ASSERT_FALSE(made);
+      EXPECT_EQ(made.error().kind, ErrorKind::Device);
+    }
+    expect_golden(*m_.session, "after no logits");
+    m_.session->reset();
+  }
+}
+
+TEST_P(Conversation, GoesOnWhereGenerationEnded) {
+  for (const GenerateOptions& options : {greedy(4), on_the_cpu(4)}) {
+    ASSERT_THAT(generate(*m_.session, prompt_, options), ElementsAreArray(golden_.begin(), golden_.begin() + 4));
+    EXPECT_EQ(m_.session->position(), prompt_.size() + 3);   // the last one was only chosen
+    auto next = m_.session->logits(Ids{golden_[3]});
+    ASSERT_TRUE(next) << next.error().message;
+    EXPECT_EQ(std::max_element(next->begin(), next->end()) - next->begin(), golden_[4]);
+  }
+}
+
 TEST_P(Conversation, FullContext) {
   const auto exact = static_cast<uint32_t>(prompt_.size());
   test::Opened m = load(exact);
