@@ -2,7 +2,7 @@
 """Makes tests/data/real: what llama.cpp computes beyond a prefill step of 512 tokens and beyond Gemma's window of 512.
 
 Needs: pip install gguf numpy; llamacpp_logits (bench/accuracy, see bench/README.md) and LIBS as it wants it.
-usage: make_long_goldens.py LLAMACPP_LOGITS SMOLLM2.gguf GEMMA3.gguf TEXT.txt
+usage: make_long_goldens.py LLAMACPP_LOGITS SMOLLM2.gguf GEMMA3.gguf TEXT.txt       (TEXT.txt: the "text" of smollm2-long.json)
 
 Every file is first turned into F32, and run with a float32 KV cache and no flash attention.
 """
