@@ -48,7 +48,8 @@ bool WeightCache::missing(std::span<const TileRef> tiles) const {
   return std::any_of(tiles.begin(), tiles.end(), [](const TileRef& tile) { return tile->buffer == nullptr; });
 }
 
-Result<void> WeightCache::bring(std::span<const TileRef> tiles, uint32_t stop, Flow& flow) {
+Result<void> WeightCache::bring(std::span<const TileRef> tiles, uint32_t stop) {
+  using State = Tile::Upkeep::State;
   ++clock_;
   std::vector<TileRef> wanted;
   {
@@ -61,23 +62,24 @@ Result<void> WeightCache::bring(std::span<const TileRef> tiles, uint32_t stop, F
   }
   if (wanted.empty()) return {};
   Candidates room = candidates(stop);
+  Result<void> result;
   for (const TileRef& tile : wanted) {
     if (tile->buffer) continue;   // named twice
     auto buffer = make_room(*tile, room);
-    if (!buffer) return fail(buffer.error());
-    Result<void> filled;
-    if (ahead_ && ahead_->advance_to(*tile)) {
-      filled = fill(tile, *buffer, *ahead_, flow);
-      if (!filled) ahead_->clear();
-    } else {
-      Reader::Queue queue(reader_);
-      queue.push(tile);
-      filled = fill(tile, *buffer, queue, flow);
-    }
-    if (!filled) return filled;
-    settle(tile, std::move(*buffer));
+    if (!buffer) { result = fail(buffer.error()); break; }
+    ahead_->deliver(tile, *buffer);
+    settle(tile, std::move(*buffer), State::Loading);
   }
-  return {};
+  for (const TileRef& tile : wanted)
+    if (result && tile->upkeep.state == State::Loading) {
+      result = arrived(*tile, *ahead_);
+      if (result) set_state(tile, State::Resident);
+    }
+  if (result) return {};
+  ahead_->clear();
+  for (const TileRef& tile : wanted)
+    if (tile->upkeep.state == State::Loading) evict(tile);
+  return result;
 }
 
 Result<gpu::BufferRef> WeightCache::make_room(const Tile& tile, Candidates& room) {

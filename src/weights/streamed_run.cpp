@@ -23,10 +23,9 @@ Result<uint64_t> WeightCache::run(std::span<const Stage> stages) {
 }
 
 StreamedRun::StreamedRun(WeightCache& cache, std::span<const Stage> stages)
-    : cache_(cache), stages_(stages), flow_(*cache.device_, cache.flow_bound()) {
+    : cache_(cache), stages_(stages) {
   for (const Stage& stage : stages_)
     for (size_t segment = 0; segment < stage.plan->segments(); ++segment) stops_.push_back({&stage, segment});
-  if (!cache_.ahead_) cache_.ahead_ = std::make_unique<Reader::Queue>(cache_.reader_);
 }
 
 /// Notes on each tile where it will be used. Uses that ids decide on count only for tiles that have no other: when they
@@ -121,7 +120,7 @@ Result<void> StreamedRun::run_group(const Stop& stop, std::span<const size_t> st
   // What was encoded goes first: buffers are written over behind it, never before it.
   if (cache_.missing(tiles))
     if (auto ok = submit(); !ok) return ok;
-  if (auto ok = cache_.bring(tiles, at, flow_); !ok) return ok;
+  if (auto ok = cache_.bring(tiles, at); !ok) return ok;
   if (!commands_) {
     auto commands = cache_.device_->begin();
     if (!commands) return fail(commands.error());
@@ -146,15 +145,15 @@ Result<void> StreamedRun::submit() {
 
 /// Says what will be missing next, round to the beginning: another token will follow.
 void StreamedRun::read_ahead(uint32_t at) {
-  Reader::Queue& ahead = *cache_.ahead_;
-  const uint64_t most = cache_.reader_.options().ahead;
+  Loader::Queue& ahead = *cache_.ahead_;
+  const uint64_t most = cache_.loader_.options().ahead;
   for (size_t i = 1; i < stops_.size() && ahead.waiting() < most; ++i) {
     const Stop& stop = stops_[(at + i) % stops_.size()];
     const dispatch::Plan& plan = *stop.stage->plan;
     if (ids_choose(plan, stop.segment)) continue;   // not known yet
     for (const auto& resident : plan.residents(stop.segment)) {
       const TileRef tile = as_tile(resident);
-      if (!tile->buffer && !ahead.has(*tile)) ahead.push(tile);
+      if (!tile->buffer && !ahead.has(*tile)) ahead.read_ahead(tile);
     }
   }
 }

@@ -27,7 +27,6 @@ class StreamedRun {
   std::span<const Stage> stages_;
   std::vector<Stop> stops_;
   std::optional<gpu::Commands> commands_;   ///< encoded and not yet submitted
-  Flow flow_;
   uint64_t dispatches_ = 0;
 };
 

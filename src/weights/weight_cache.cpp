@@ -17,26 +17,9 @@ bool is_experts(const gguf::TensorInfo& info) { return info.n_dims > 2 && info.n
 
 }  // namespace
 
-Result<void> Flow::wrote(uint64_t bytes) {
-  unflushed_ += bytes;
-  if (unflushed_ < bound_ / 4) return {};
-  auto commands = device_.begin();
-  if (!commands) return fail(commands.error());
-  auto submission = device_.submit(std::move(*commands));   // empty: it takes the writes before it along
-  if (!submission) return fail(submission.error());
-  flights_.push_back({*submission, unflushed_});
-  in_flight_ += std::exchange(unflushed_, 0);
-  while (in_flight_ > bound_) {
-    if (auto ok = device_.wait(flights_.front().submission); !ok) return ok;
-    in_flight_ -= flights_.front().bytes;
-    flights_.pop_front();
-  }
-  return {};
-}
-
 WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gguf::File> file, Options options)
-    : device_(std::move(device)), file_(std::move(file)), options_(options), addressable_(addressable(*file_)),
-      reader_(file_, reader_options(addressable_)) {
+    : device_(std::move(device)), file_(std::move(file)), options_(options),
+      loader_(device_, file_, loader_options(addressable(*file_))) {
   limit_ = std::min(device_->caps().max_binding, device_->caps().max_buffer);
   if (options_.max_tile) limit_ = std::min(limit_, options_.max_tile);
   for (const gguf::TensorInfo& info : file_->tensors()) {
@@ -44,6 +27,7 @@ WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gg
     if (info.n_dims == 1) pinned_ += gpu_bytes(info);
   }
   bounded_ = options_.budget && options_.budget < total_;
+  if (bounded_) ahead_ = std::make_unique<Loader::Queue>(loader_);
 }
 
 WeightCache::~WeightCache() { ahead_.reset(); }
@@ -144,10 +128,9 @@ Result<TileBuffer> WeightCache::tile(std::string_view name, size_t i, uint64_t m
     owner.reset();
     count->fetch_sub(size);
   });
-  Reader::Queue queue(reader_);
-  queue.push(tile);
-  Flow flow(*device_, flow_bound());
-  if (auto ok = fill(tile, lent, queue, flow); !ok) return fail(ok.error());
+  Loader::Queue queue(loader_);
+  queue.deliver(tile, lent);
+  if (auto ok = arrived(*tile, queue); !ok) return fail(ok.error());
   return TileBuffer{std::move(lent), tile->first_row, tile->rows};
 }
 
@@ -158,8 +141,7 @@ Result<std::vector<TileBuffer>> WeightCache::hold(std::span<const TileRef> tiles
   };
   if (bounded_) {
     ExclusiveLock turn(turn_);
-    Flow flow(*device_, flow_bound());
-    if (auto ok = bring(tiles, kNoStop, flow); !ok) return fail(ok.error());
+    if (auto ok = bring(tiles, kNoStop); !ok) return fail(ok.error());
     collect();
     return out;
   }
@@ -182,8 +164,7 @@ Result<void> WeightCache::ensure(std::span<const std::shared_ptr<dispatch::Resid
   for (const auto& resident : residents) tiles.push_back(std::static_pointer_cast<Tile>(resident));   // models bind no others
   if (!bounded_) return upload(tiles, {});
   ExclusiveLock turn(turn_);
-  Flow flow(*device_, flow_bound());
-  return bring(tiles, kNoStop, flow);
+  return bring(tiles, kNoStop);
 }
 
 Result<void> WeightCache::load(std::span<const TileRef> tiles, const UploadProgress& progress) {
@@ -223,19 +204,17 @@ Result<void> WeightCache::upload(std::span<const TileRef> tiles, const UploadPro
     }
     size_t settled = 0;
     if (result && !mine.empty()) {
-      Reader::Queue queue(reader_);
-      Flow flow(*device_, flow_bound());
-      for (const TileRef& tile : mine) queue.push(tile);
-      for (; settled < mine.size(); ++settled) {
-        if (progress && !progress(done, total)) result = fail(ErrorKind::Cancelled, "loading was cancelled");
-        if (result) result = fill(mine[settled], buffers[settled], queue, flow);
-        if (!result) break;
+      Loader::Queue queue(loader_);
+      if (progress && !progress(0, total)) result = fail(ErrorKind::Cancelled, "loading was cancelled");
+      for (size_t i = 0; i < mine.size() && result; ++i) queue.deliver(mine[i], buffers[i]);
+      for (; settled < mine.size() && result; ++settled) {
+        if (result = arrived(*mine[settled], queue); !result) break;
         done += mine[settled]->bytes;
-        settle(mine[settled], std::move(buffers[settled]));
+        settle(mine[settled], std::move(buffers[settled]), State::Resident);
+        if (progress && !progress(done, total)) result = fail(ErrorKind::Cancelled, "loading was cancelled");
       }
-      if (result && progress) progress(done, total);
     }
-    for (size_t i = settled; i < mine.size(); ++i) unsettle(mine[i]);
+    for (size_t i = settled; i < mine.size(); ++i) set_state(mine[i], State::Absent);
     if (!result) return result;
     Lock lock(mutex_);
     bool again = false;
@@ -251,32 +230,25 @@ Result<gpu::BufferRef> WeightCache::create(const Tile& tile) {
   return device_->create_buffer(tile.bytes, gpu::kStorage | gpu::kCopyDst | gpu::kCopySrc, gpu::Memory::Weights, tile.tensor->name);
 }
 
-/// Reads a tile through the queue, where it comes next, and writes it.
-Result<void> WeightCache::fill(const TileRef& tile, const gpu::BufferRef& buffer, Reader::Queue& queue, Flow& flow) {
-  bool waited = false;
-  for (uint64_t rows = 0; rows < tile->rows;) {
-    auto taken = queue.next();
-    if (!taken) return fail(taken.error());
-    if (auto ok = device_->write(*buffer, taken->piece.offset(), taken->bytes); !ok) return ok;
-    if (auto ok = flow.wrote(taken->bytes.size()); !ok) return ok;
-    rows += taken->piece.rows;
-    waited = waited || taken->waited;
-  }
+/// Waits for a tile that was delivered.
+Result<void> WeightCache::arrived(Tile& tile, Loader::Queue& queue) {
+  auto waited = queue.wait(tile);
+  if (!waited) return fail(waited.error());
   // The pages of a mapped file go back the first time; what is streamed again and again is left to the system.
-  const gguf::TensorInfo& info = *tile->tensor->info;
-  if (!std::exchange(tile->upkeep.seen, true)) file_->release(info, tile->first_row * info.row_bytes(), tile->rows * info.row_bytes());
+  const gguf::TensorInfo& info = *tile.tensor->info;
+  if (!std::exchange(tile.upkeep.seen, true)) file_->release(info, tile.first_row * info.row_bytes(), tile.rows * info.row_bytes());
   Lock lock(mutex_);
   ++counters_.uploads;
-  counters_.upload_bytes += tile->bytes;
-  counters_.stalls += waited;
+  counters_.upload_bytes += tile.bytes;
+  counters_.stalls += *waited;
   return {};
 }
 
-void WeightCache::settle(const TileRef& tile, gpu::BufferRef buffer) {
+void WeightCache::settle(const TileRef& tile, gpu::BufferRef buffer, Tile::Upkeep::State state) {
   {
     Lock lock(mutex_);
     tile->buffer = std::move(buffer);
-    tile->upkeep.state = Tile::Upkeep::State::Resident;
+    tile->upkeep.state = state;
     resident_.push_back(tile);
     cached_bytes_ += tile->bytes;
     if (tile->upkeep.pinned) cached_pinned_ += tile->bytes;
@@ -284,10 +256,10 @@ void WeightCache::settle(const TileRef& tile, gpu::BufferRef buffer) {
   loaded_.notify_all();
 }
 
-void WeightCache::unsettle(const TileRef& tile) {
+void WeightCache::set_state(const TileRef& tile, Tile::Upkeep::State state) {
   {
     Lock lock(mutex_);
-    tile->upkeep.state = Tile::Upkeep::State::Absent;
+    tile->upkeep.state = state;
   }
   loaded_.notify_all();
 }
@@ -317,6 +289,7 @@ size_t WeightCache::drop_where(const std::function<bool(const Tensor&)>& wanted,
     for (const TileRef& tile : resident_)
       if (wanted(*tile->tensor)) victims.push_back(tile);
   }
+  if (ahead_) ahead_->clear();
   std::vector<gpu::BufferRef> buffers;
   for (const TileRef& tile : victims) buffers.push_back(evict(tile));
   // A device that is lost has nothing to wait for; its buffers go all the same.

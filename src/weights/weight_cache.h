@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -18,7 +17,7 @@
 
 #include "base/threads.h"
 #include "gpu/commands.h"
-#include "weights/reader.h"
+#include "weights/loader.h"
 #include "weights/tile.h"
 
 namespace gull::weights {
@@ -46,21 +45,6 @@ struct Stage {
 struct TileBuffer {
   gpu::BufferRef buffer;
   uint64_t first_row = 0, rows = 0;   ///< over all matrices
-};
-
-/// Bounds what is written to the GPU and not yet done.
-class Flow {
- public:
-  Flow(gpu::Device& device, uint64_t bound) : device_(device), bound_(bound) {}
-  /// Says that bytes were written; waits for older ones when too many are on the way.
-  Result<void> wrote(uint64_t bytes);
-
- private:
-  struct Flight { gpu::Submission submission; uint64_t bytes; };
-  gpu::Device& device_;
-  const uint64_t bound_;
-  uint64_t unflushed_ = 0, in_flight_ = 0;
-  std::deque<Flight> flights_;
 };
 
 /// Told how many bytes are uploaded, of how many; false stops with ErrorKind::Cancelled.
@@ -146,14 +130,14 @@ class WeightCache {
   Result<std::vector<TileBuffer>> hold(std::span<const TileRef> tiles);
   Result<void> upload(std::span<const TileRef> tiles, const UploadProgress& progress);
   std::vector<TileRef> claim(std::span<const TileRef> tiles);
-  Result<void> fill(const TileRef& tile, const gpu::BufferRef& buffer, Reader::Queue& queue, Flow& flow);
+  Result<void> arrived(Tile& tile, Loader::Queue& queue);
   Result<gpu::BufferRef> create(const Tile& tile);
-  void settle(const TileRef& tile, gpu::BufferRef buffer);
-  void unsettle(const TileRef& tile);
+  void settle(const TileRef& tile, gpu::BufferRef buffer, Tile::Upkeep::State state);
+  void set_state(const TileRef& tile, Tile::Upkeep::State state);
   size_t drop_where(const std::function<bool(const Tensor&)>& wanted, bool destroy);
 
   // residency.cpp: under the turn
-  Result<void> bring(std::span<const TileRef> tiles, uint32_t stop, Flow& flow);
+  Result<void> bring(std::span<const TileRef> tiles, uint32_t stop);
   Candidates candidates(uint32_t stop) const;
   Result<gpu::BufferRef> make_room(const Tile& tile, Candidates& candidates);
   uint64_t distance(const Tile& tile, uint32_t stop) const;
@@ -162,7 +146,6 @@ class WeightCache {
   Result<void> destroy(std::vector<gpu::BufferRef> buffers);
   bool fits(const Tile& tile) const;
   bool missing(std::span<const TileRef> tiles) const;
-  uint64_t flow_bound() const { return addressable_ ? 64u << 20 : 16u << 20; }
   uint64_t room() const { return options_.budget - std::min(options_.budget, pinned_); }
 
   std::shared_ptr<gpu::Device> device_;
@@ -171,7 +154,6 @@ class WeightCache {
   uint64_t limit_ = 0;          ///< bytes of a tile
   uint64_t total_ = 0, pinned_ = 0;
   bool bounded_ = false;
-  bool addressable_ = false;
   std::shared_ptr<std::atomic<uint64_t>> lent_ = std::make_shared<std::atomic<uint64_t>>(0);   ///< bytes of loose tiles
 
   /// Taken whole by what may move or drop tiles, shared by replays without a budget. Taken before mutex_, never after.
@@ -188,8 +170,8 @@ class WeightCache {
   uint64_t route_ = 0;          ///< number of the route that tiles' stops belong to
   uint32_t route_length_ = 0;
   uint64_t clock_ = 0;          ///< stops passed so far
-  Reader reader_;               // last but one: its threads read tiles
-  std::unique_ptr<Reader::Queue> ahead_;
+  Loader loader_;               // last but one: its threads use what stands above
+  std::unique_ptr<Loader::Queue> ahead_;   ///< under a budget: what comes next
 };
 
 /// Keeps a Plan attached for as long as it lives.
