@@ -14,6 +14,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -170,6 +171,8 @@ struct ComputeOptions {
   uint32_t max_pending = 128;        ///< operations recorded before they are submitted by themselves; 1: each at once
   uint64_t max_idle_bytes = uint64_t{256} << 20;  ///< freed memory kept for the next allocations
   Tile gemm_tile;                    ///< forces a tile (one of `gemm_tiles`); zeros: by size and device
+  /// Sees each shader before it is compiled: its key, and its WGSL. Called from whichever thread compiles it.
+  std::function<void(const std::string& key, const std::string& wgsl)> on_shader;
 };
 
 /// See the top of this file. Errors of every operation:

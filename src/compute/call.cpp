@@ -163,6 +163,7 @@ Result<dispatch::GroupRef> ComputeBackend::Impl::build(const Call& call, const L
     entry->operand_bytes[layout.bound[i]] = found->bytes;
     memory[layout.bound[i]] = std::move(*found);
   }
+  const std::string name = fmt::format("{}:{:x}:{:x}", call.op, key.pipeline, key.layout);
   const auto describe = [&] {
     gpu::PipelineDesc desc;
     desc.label = fmt::format("{}:{:x}", call.op, call.variant);
@@ -173,9 +174,10 @@ Result<dispatch::GroupRef> ComputeBackend::Impl::build(const Call& call, const L
     else desc.immediate_bytes = param_bytes;
     desc.wgsl = prelude(caps(), mode) + dispatch::declare_params(mode, layout.bindings()) +
                 declare_operands(caps(), layout, call.used()) + call.text({caps(), layout, call.used()}, call.spec);
+    if (options.on_shader) options.on_shader(name, desc.wgsl);
     return desc;
   };
-  auto pipeline = pipelines->get(fmt::format("{}:{:x}:{:x}", call.op, key.pipeline, key.layout), describe);
+  auto pipeline = pipelines->get(name, describe);
   if (!pipeline) return fail(pipeline.error());
   std::vector<gpu::Binding> bindings;
   for (uint32_t b = 0; b < layout.bounds; ++b) {

@@ -1,5 +1,6 @@
 // Each operation against float64 results of NumPy and JAX (make_cases.py), in each way that the backend can work:
 // immediates and uniform ring, trusted and checked shaders, WebGPU's default limits, every gemm tile.
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -217,7 +218,11 @@ class Operations : public testing::TestWithParam<std::tuple<Way, std::string>> {
 
 TEST_P(Operations, GiveTheReferenceResults) {
   const auto& [way, op] = GetParam();
-  const auto gpu = open_backend(way.options);
+  ComputeOptions options = way.options;
+  // For checks of the shaders by other compilers: GULL_DUMP_SHADERS names a folder that takes them.
+  if (const char* folder = std::getenv("GULL_DUMP_SHADERS"))
+    options.on_shader = [folder = std::string(folder)](const std::string& key, const std::string& wgsl) { std::ofstream(folder + "/" + key + ".wgsl") << wgsl; };
+  const auto gpu = open_backend(options);
   ASSERT_TRUE(gpu->is_initialized());
   run_all(*gpu, op, op == "gemm" || op == "conv" ? way.every : 1);
 }
