@@ -26,7 +26,8 @@ enum class Precision {
   F32,   ///< float32 activations and KV cache, no shortcut
 };
 
-/// How keys and values are stored.
+/// How keys and values are stored. Auto: F32 with Precision::F32, else F16. Q8_0 and Q4_0 take 9 and 5 bits a number, and heads of a
+/// multiple of 32 dimensions.
 enum class KvType { Auto, F32, F16, Q8_0, Q4_0 };
 
 struct Progress {
@@ -123,6 +124,20 @@ struct KernelTime {
   double seconds = 0;
   uint64_t bytes = 0;               ///< of weights read
 };
+
+/// What a model needs on the GPU, in bytes; activations come on top.
+struct ModelCheck {
+  std::string architecture;
+  uint32_t layers = 0;
+  uint32_t context = 0;             ///< tokens that it was trained for
+  bool embedding = false;           ///< gives vectors instead of text
+  uint64_t weights = 0;             ///< in the layout that the kernels read
+  uint64_t kv_per_token_f32 = 0, kv_per_token_f16 = 0;
+  uint64_t states = 0;              ///< of recurrent layers, whatever the context
+};
+/// Whether gull can run a file, from its header alone and without a GPU. Errors: what keeps gull from it (an architecture,
+/// a setting, a tensor or a type of weights that it does not know), named.
+Result<ModelCheck> check_model(const gguf::File& file);
 
 class Session;
 

@@ -94,7 +94,7 @@ constexpr std::string_view kGroups = R"(
         let v = score[e];
         if (v > a) { b = a; a = v; } else if (v > b) { b = v; }
       }
-      rank[i] = a + b;
+      rank[i] = a$SECOND$;
     }
     for (var i = 0u; i < $G$; i++) {
       var better = 0u;
@@ -166,7 +166,7 @@ std::string route_source(const Rows& logits, const Router& o) {
   if (o.gate == Router::Gate::SoftmaxOfChosen) weigh += kSoftmaxOfChosen;
   if (o.renormalise) weigh += kRenormalise;
   const std::string_view gate = o.gate == Router::Gate::Softmax ? kSoftmax : o.gate == Router::Gate::Sigmoid ? kSigmoid : "";
-  const std::string body = expand(kRoute, {{"GATE", std::string(gate)}, {"GROUPS", o.groups > 1 ? std::string(kGroups) : std::string()},
+  const std::string body = expand(kRoute, {{"GATE", std::string(gate)}, {"GROUPS", o.groups > 1 ? expand(kGroups, {{"SECOND", o.group_rank == 2 ? " + b" : ""}}) : std::string()},
                                            {"WEIGH", weigh}, {"BIAS", o.choice_bias ? " + choice_bias[e]" : ""},
                                            {"EXPERT", o.expert_scale ? " * expert_scale[chosen[s]]" : ""}});
   return text + expand(body, {{"E", o.experts}, {"K", o.used}, {"STRIDE", logits.stride}, {"OFFSET", logits.offset}, {"SCALE", o.scale},
@@ -186,8 +186,8 @@ Routing route(Recorder& r, const Rows& logits, const Router& o) {
   std::vector<dispatch::Operand> operands{logits.buffer, out.ids, out.weights};
   if (o.choice_bias) operands.push_back(vector_operand(o.choice_bias)), letters += 'r';
   if (o.expert_scale) operands.push_back(vector_operand(o.expert_scale)), letters += 'r';
-  const std::string key = fmt::format("moe_route:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", static_cast<int>(o.gate), o.experts, o.used, o.renormalise, o.scale,
-                                      o.groups, o.groups_used, bool(o.choice_bias), bool(o.expert_scale), logits.stride, logits.offset);
+  const std::string key = fmt::format("moe_route:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", static_cast<int>(o.gate), o.experts, o.used, o.renormalise, o.scale,
+                                      o.groups, o.groups_used, o.group_rank, bool(o.choice_bias), bool(o.expert_scale), logits.stride, logits.offset);
   r.step(key, [&] { return gpu::PipelineDesc{"moe_route", route_source(logits, o), kinds(letters)}; }, std::move(operands),
          {1, dispatch::Var::Tokens, 1});
   if (r.decode()) return out;

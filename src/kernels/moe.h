@@ -16,7 +16,8 @@ struct Router {
   uint32_t experts = 0, used = 0;
   bool renormalise = false;             ///< the weights of the chosen add up to 1
   float scale = 1.0f;                   ///< of all weights, after that
-  uint32_t groups = 1, groups_used = 1; ///< only experts of the best groups are chosen; a group's rank is the sum of its best two
+  uint32_t groups = 1, groups_used = 1; ///< only experts of the best groups are chosen
+  uint32_t group_rank = 2;              ///< a group's rank is the score of its best expert (1), or the sum of its best two
   weights::TensorRef choice_bias;       ///< [experts] added for the choice, not in the weights; null: none
   weights::TensorRef expert_scale;      ///< [experts] multiplies an expert's weight; null: none
 };

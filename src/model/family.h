@@ -45,6 +45,7 @@ struct Config {
   std::vector<LayerKv> kv;            ///< one a layer
   std::vector<RopeSpec> ropes;        ///< the kinds of rotation that layers refer to by index
   std::vector<StateSpec> states;
+  std::vector<std::string> tensors;   ///< those of the file that the family uses
   bool embedding = false;             ///< gives vectors, not logits
   bool bidirectional = false;         ///< tokens see later ones: a text must go through in one batch
   bool recurrent = false;             ///< has states: cannot go back to an earlier position
@@ -75,6 +76,8 @@ class Family {
 
 /// Builds the family of a file. Errors: an architecture or a setting that gull does not know, named; a broken shape.
 Result<std::unique_ptr<Family>> make_family(std::shared_ptr<const gguf::File> file);
+
+Result<std::unique_ptr<Family>> make_family(const gguf::File& file);   ///< the family keeps nothing of the file
 
 /// The (cos, sin) table of a rotation for positions [0, context): floats [context][dims/2][2].
 std::vector<float> rope_table(const RopeSpec& spec, uint32_t context);

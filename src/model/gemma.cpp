@@ -41,7 +41,7 @@ class Gemma final : public Family {
       if (meta.arch() == kin.arch) model->kin_ = kin;
     model->read_settings(meta);
     model->check_shapes(meta);
-    meta.refuse_the_unknown();
+    meta.finish(model->config_);
     if (meta.failed()) return fail(meta.error());
     return model;
   }

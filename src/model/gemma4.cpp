@@ -23,7 +23,7 @@ class Gemma4 final : public Family {
     Metadata meta(file);
     model->read_settings(meta);
     model->check_shapes(meta);
-    meta.refuse_the_unknown();
+    meta.finish(model->config_);
     if (meta.failed()) return fail(meta.error());
     return model;
   }

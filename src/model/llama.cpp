@@ -42,7 +42,7 @@ class Llama final : public Family {
       if (meta.arch() == kin.arch) model->kin_ = kin;
     model->read_settings(meta);
     model->check_shapes(meta);
-    meta.refuse_the_unknown();
+    meta.finish(model->config_);
     if (meta.failed()) return fail(meta.error());
     return model;
   }

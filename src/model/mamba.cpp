@@ -17,7 +17,7 @@ class Mamba final : public Family {
     Metadata meta(file);
     model->read_settings(meta);
     model->check_shapes(meta);
-    meta.refuse_the_unknown();
+    meta.finish(model->config_);
     if (meta.failed()) return fail(meta.error());
     return model;
   }

@@ -1,5 +1,6 @@
 #include "model/metadata.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
@@ -43,11 +44,13 @@ bool Metadata::has(std::string_view key) const {
   return file_.find(full(key)) != nullptr;
 }
 
-void Metadata::refuse_the_unknown() {
+void Metadata::finish(Config& config) {
   refuse_unread_settings();
   for (const gguf::TensorInfo& tensor : file_.tensors()) {
-    if (known_.contains(tensor.name) || of_another_modality(tensor.name)) continue;
-    return problem(ErrorKind::Unsupported, fmt::format("tensor '{}' has no meaning in the '{}' models that gull knows", tensor.name, arch_));
+    const auto begins = [&](const std::string& prefix) { return tensor.name.starts_with(prefix); };
+    if (known_.contains(tensor.name)) config.tensors.push_back(tensor.name);
+    else if (!of_another_modality(tensor.name) && std::ranges::none_of(aside_, begins))
+      return problem(ErrorKind::Unsupported, fmt::format("tensor '{}' has no meaning in the '{}' models that gull knows", tensor.name, arch_));
   }
 }
 

@@ -33,11 +33,13 @@ class Metadata {
 
   /// Says that a tensor is known to the family, and so part of what it computes.
   void know(std::string_view tensor) { known_.emplace(tensor); }
+  /// Tensors whose names begin so may be there, and are left aside.
+  void set_aside(std::string prefix) { aside_.push_back(std::move(prefix)); }
   /// Says that a setting may be there although the family leaves it aside, as the reference implementations do.
   void ignore(std::string_view key) { (void)has(key); }
   /// The last word of a family: tensors that it does not know, or settings that change what a model computes and that
-  /// it did not read, are an error that names them. So a file is refused rather than run wrong.
-  void refuse_the_unknown();
+  /// it did not read, are an error that names them. So a file is refused rather than run wrong. Notes the tensors in use.
+  void finish(Config& config);
 
   void problem(ErrorKind kind, std::string message);
   bool failed() const { return error_.has_value(); }
@@ -51,6 +53,7 @@ class Metadata {
   std::string arch_;
   mutable std::set<std::string, std::less<>> read_;    ///< keys that the family looked at
   std::set<std::string, std::less<>> known_;           ///< tensors that it uses
+  std::vector<std::string> aside_;
   std::optional<Error> error_;
 };
 

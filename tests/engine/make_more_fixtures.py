@@ -29,6 +29,7 @@ from gguf import quants
 from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
 
 torch.set_grad_enabled(False)
+torch.set_num_threads(1)
 T.logging.set_verbosity_error()
 VOCABULARY = 288
 SPECIAL = dict(bos_token_id=VOCABULARY - 4, eos_token_id=VOCABULARY - 3, pad_token_id=VOCABULARY - 2)
@@ -41,7 +42,7 @@ def write_vocabulary(writer):
     spelling = {b: chr(b) for b in printable} | {b: chr(256 + i) for i, b in enumerate(rest)}
     letters = 'etaoinshrdlu'
     merges = [f'{a} {b}' for a in letters[:7] for b in letters[7:11]]
-    tokens = [spelling[b] for b in printable + rest] + [m.replace(' ', '') for m in merges] + ['<|bos|>', '<|eos|>', '<|pad|>', '<|end|>']
+    tokens = [spelling[b] for b in printable + rest] + [m.replace(' ', '') for m in merges] + ['<|bos|>', '<|eos|>', '<|pad|>', '<|endoftext|>']
     assert len(tokens) == VOCABULARY
     writer.add_tokenizer_model('gpt2')
     writer.add_tokenizer_pre('default')
@@ -56,7 +57,7 @@ def write_vocabulary(writer):
 # ---- weights ----------------------------------------------------------------------------------------------------------
 def randomise(model, case):
     """Sizes such that every block matters and the logits have a standard deviation of a few units."""
-    tied = bool(getattr(model.config, 'tie_word_embeddings', False))
+    tied, gain = bool(getattr(model.config, 'tie_word_embeddings', False)), case.get('embedding_gain', 1.0)
     for name, p in model.named_parameters():
         g = torch.Generator().manual_seed(zlib.crc32(f"{case['id']}/{name}".encode()))
         r = torch.randn(p.shape, generator=g)
@@ -66,9 +67,9 @@ def randomise(model, case):
             if last == 'weight' and ('norm' in name or 'ln_' in name):
                 value = r * 0.2 + (0.0 if case.get('norms_add_one') else 1.0)
                 if tied and name.endswith(('model.norm.weight', 'norm_f.weight', 'embedding_norm.weight')):
-                    value = value + 2.5 / (0.12 * math.sqrt(p.shape[0]))
+                    value = value + 2.5 / (0.12 * gain * math.sqrt(p.shape[0]))
             elif 'embed' in name or name.startswith('lm_head'):
-                value = r * (0.12 if tied else 0.35) * case.get('embedding_gain', 1.0)
+                value = r * (0.12 if tied else 0.35) * gain
             elif p.dim() == 1 or 'bias' in last or 'sinks' in name:
                 value = r * 0.3
             else:
@@ -129,7 +130,8 @@ def rewrite(path, keys, change):
         sub = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
         writer.add_key_value(key, value, kind, sub)
     for t in reader.tensors:
-        for name, data, kind in change(t.name, t) or [(t.name, t.data, t.tensor_type)]:
+        new = change(t.name, t)
+        for name, data, kind in [(t.name, t.data, t.tensor_type)] if new is None else new:
             writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -191,7 +193,7 @@ def make(cls, **settings):
     return build
 
 
-DEEPSEEK = dict(num_hidden_layers=3, num_key_value_heads=4, first_k_dense_replace=1, moe_intermediate_size=32, n_shared_experts=2, num_experts_per_tok=2, n_routed_experts=8,
+DEEPSEEK = dict(hidden_size=32, num_hidden_layers=3, num_key_value_heads=4, first_k_dense_replace=1, moe_intermediate_size=32, n_shared_experts=2, num_experts_per_tok=2, n_routed_experts=8,
                 kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, head_dim=8, intermediate_size=64)
 CASES = [
     dict(id='olmo2', make=make(T.Olmo2ForCausalLM, rope_parameters=ROPE(500000.0)), note='norms after the blocks, q and k normalised whole'),
@@ -201,9 +203,9 @@ CASES = [
     dict(id='gpt-oss', n=40, experts_transposed=True, weights=as_mxfp4, after=experts_to_mxfp4, make=make(T.GptOssForCausalLM, hidden_size=64, intermediate_size=64, head_dim=16,
          num_local_experts=4, num_experts_per_tok=2, sliding_window=8, layer_types=[LOCAL, FULL], rope_parameters=ROPE(150000.0, 'yarn', truncate=False, **YARN)),
          without={'window': dict(sliding_window=512)}, note='MXFP4 experts with biases and a bounded gate, sinks, alternating window 8, YaRN without rounding'),
-    dict(id='gemma', norms_add_one=True, make=make(T.GemmaForCausalLM, head_dim=32, intermediate_size=64, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=ROPE(10000.0)),
+    dict(id='gemma', norms_add_one=True, embedding_gain=0.3, make=make(T.GemmaForCausalLM, head_dim=32, intermediate_size=64, num_key_value_heads=1, tie_word_embeddings=True, rope_parameters=ROPE(10000.0)),
          note='Gemma 1: no norms after blocks, head_dim 32 != hidden/heads, one kv head'),
-    dict(id='gemma3-linear', n=40, norms_add_one=True, make=make(T.Gemma3ForCausalLM, num_hidden_layers=6, head_dim=16, intermediate_size=48, query_pre_attn_scalar=16, sliding_window=8,
+    dict(id='gemma3-linear', n=40, norms_add_one=True, embedding_gain=0.3, make=make(T.Gemma3ForCausalLM, num_hidden_layers=6, head_dim=16, intermediate_size=32, query_pre_attn_scalar=16, sliding_window=8,
          tie_word_embeddings=True, rope_parameters={FULL: ROPE(1000000.0, 'linear', factor=8.0), LOCAL: ROPE(10000.0)}),
          without={'scaling': dict(rope_parameters={FULL: ROPE(1000000.0), LOCAL: ROPE(10000.0)})}, note='linear rope scaling of the global layers alone, as in Gemma 3 from 4B on'),
     dict(id='granite', make=make(T.GraniteForCausalLM, embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.7, rope_parameters=ROPE(10000.0)),
@@ -220,7 +222,7 @@ CASES = [
     dict(id='deepseek2-unsplit', like='deepseek2', after=join_latent_matrices, make=make(T.DeepseekV2ForCausalLM, **DEEPSEEK, q_lora_rank=24, topk_method='greedy', routed_scaling_factor=1.5,
          norm_topk_prob=False, n_group=1, topk_group=1, rope_parameters=ROPE(10000.0, 'yarn', mscale=0.707, mscale_all_dim=0.707, **YARN)),
          note='the same model in the older form: attn_kv_b in one piece'),
-    dict(id='deepseek3', make=make(T.DeepseekV3ForCausalLM, **DEEPSEEK, q_lora_rank=24, routed_scaling_factor=2.5, norm_topk_prob=True, n_group=4, topk_group=2,
+    dict(id='deepseek3', make=make(T.DeepseekV3ForCausalLM, **DEEPSEEK, q_lora_rank=24, routed_scaling_factor=2.5, scoring_func='sigmoid', norm_topk_prob=True, n_group=4, topk_group=2,
          rope_parameters=ROPE(10000.0)), note='arch "deepseek2": sigmoid router with a choice bias, 4 groups of which 2 are used, no scaling'),
     dict(id='phi3-longrope', n=48, make=make(T.Phi3ForCausalLM, num_key_value_heads=4, sliding_window=None, original_max_position_embeddings=32, pad_token_id=0,
          rope_parameters=ROPE(10000.0, 'longrope', original_max_position_embeddings=32, short_factor=[1.0 + 0.02 * i for i in range(8)],
@@ -253,22 +255,23 @@ def greedy(model, ids, steps=16):
     ids, margin = list(ids), math.inf
     start = len(ids)
     for _ in range(steps):
-        row = np.sort(logits_of(model, ids)[-1])
-        margin = min(margin, float(row[-1] - row[-2]))
-        ids.append(int(logits_of(model, ids)[-1].argmax()))
+        last = logits_of(model, ids)[-1]
+        best = np.sort(last)[-2:]
+        margin = min(margin, float(best[1] - best[0]))
+        ids.append(int(last.argmax()))
     return ids[start:], margin
 
 
 def choose_prompt(model, n):
     """The first of a few random prompts whose greedy path has no near tie and is not all the same."""
     best = None
-    for seed in range(40):
+    for seed in range(16):
         ids = np.random.RandomState(seed).randint(0, VOCABULARY - 4, n).tolist()
         path, margin = greedy(model, ids)
         score = margin if len(set(path)) >= 6 else margin * 0.1
         if best is None or score > best[0]:
             best = (score, ids, path, margin)
-        if score > 0.1:
+        if score > 0.05:
             break
     return best[1:]
 
@@ -307,8 +310,8 @@ def run_case(case):
     else:
         ids, path_ids, margin = choose_prompt(model, case.get('n', 32))
         golden = logits_of(model, ids)
-        golden.astype('<f4').tofile(args.out / 'logits' / f"{case['id']}.f32")
-        entry.update(prompt=ids, logits=f"logits/{case['id']}.f32", shape=list(golden.shape), greedy=path_ids, greedy_min_margin=round(margin, 4))
+        golden.astype('<f4').tofile(args.out / 'logits' / f"{seeds['id']}.f32")
+        entry.update(prompt=ids, logits=f"logits/{seeds['id']}.f32", shape=list(golden.shape), greedy=path_ids, greedy_min_margin=round(margin, 4))
     entry['std'] = round(float(golden.std()), 4)
     if args.reference:
         embedding = entry['kind'] == 'embedding'
