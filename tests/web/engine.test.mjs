@@ -60,7 +60,7 @@ const program = process.env.GULL_PROGRAM;
 const missing = noSmolLm2 ? noSmolLm2 : !program || !fs.existsSync(program) ? 'the native program is not built' : false;
 // In f32: left to themselves the two round activations differently, and a near tie may fall either way.
 test('SmolLM2 says what the native program says on the same limits', {skip: missing}, async t => {
-  const question = 'Why is the sky blue?', tokens = 8;
+  const question = 'Why is the sky blue?', tokens = 3;
   const native = JSON.parse(execFileSync(program, ['run', path.join(models, SMOLLM2), question, '--temp', '0', '-n', String(tokens), '--limits', 'baseline', '--precision', 'f32', '--format', 'json', '--quiet'],
     {env: {...process.env, XDG_RUNTIME_DIR: '/tmp'}, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit']}));
   const web = await page.evaluate(async ({url, question, tokens}) => {
