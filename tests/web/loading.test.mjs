@@ -134,7 +134,7 @@ test('a model larger than the quota is loaded without being kept', async () => {
 });
 
 test('a cancelled download ends at once and keeps what it has', async () => {
-  server.faults.bytesPerSecond = CHUNK * 4;
+  server.faults.bytesPerSecond = CHUNK / 4;   // the second chunk is far away
   const cancelled = await load({abortAfter: 1000});
   assert.equal(cancelled.kind, 'cancelled', cancelled.message);
   assert.equal(cancelled.stored[0].complete, false);
@@ -174,10 +174,15 @@ test('loading and disposing ten times leaves nothing behind', async () => {
   let early;
   for (let i = 1; i <= 10; i++) {
     assert.equal((await load()).name, 'tiny-llama');
+    for (let wait = 0; wait < 100 && page.workers().length; wait++) await new Promise(resolve => setTimeout(resolve, 100));
     assert.equal(page.workers().length, 0, 'the worker ended');
     if (i === 3) early = await resident();
   }
-  const growth = await resident() - early;
+  let growth = Infinity;   // ended processes and workers give their memory back when they come to it
+  for (let wait = 0; wait < 40 && growth >= 48; wait++) {
+    await new Promise(resolve => setTimeout(resolve, 500));
+    growth = await resident() - early;
+  }
   assert.ok(growth < 48, `seven more loads took ${growth.toFixed(1)} MiB`);
   noProblems();
 });

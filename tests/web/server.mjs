@@ -43,9 +43,9 @@ export async function serve(folders) {
         response.destroy();
         return;
       }
-      if (isModel && Number.isFinite(faults.bytesPerSecond)) await new Promise(r => setTimeout(r, 1000 * chunk.length / faults.bytesPerSecond));
       if (response.destroyed) return;
       if (!response.write(chunk)) await new Promise(r => { response.once('drain', r); response.once('close', r); });
+      if (isModel && Number.isFinite(faults.bytesPerSecond)) await new Promise(r => setTimeout(r, 1000 * chunk.length / faults.bytesPerSecond));
     }
     response.end();
   });
