@@ -135,7 +135,7 @@ TEST(SmolLM2, ShortPrompts) {
   const json golden = test::read_json(test::data("fixtures/real/smollm2-135m-instruct-q4_1.json"));
   for (const auto& prompt : golden["prompts"]) {
     teacher_forced(m, prompt, prompt["id"] == 1 ? Way::OneByOne : Way::Batch, kSmolLM2);
-    generated(m, prompt, 0.01, prompt["id"] == 0 ? 64 : 32);
+    generated(m, prompt, 0.01, prompt["id"] == 0 ? 64 : 16);
   }
 }
 
