@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compute/impl.h"
+#include "compute/shapes.h"
 #include "dispatch/wgsl.h"
 
 namespace gull {
@@ -177,15 +178,65 @@ std::string attention_text(const ShaderContext& context, const void* opaque) {
 
 /// Strides with the defaults filled in, or the first thing wrong with them.
 Result<std::array<uint64_t, 3>> resolve(const char* name, const HeadStrides& strides, uint64_t heads, uint64_t rows, uint64_t head_dim) {
-  if (strides.batch == 0 && strides.head == 0 && strides.row == 0) return std::array{heads * rows * head_dim, rows * head_dim, head_dim};
+  if (strides.batch == 0 && strides.head == 0 && strides.row == 0) 
+    return std::array{saturating_product({heads, rows, head_dim}), saturating_product({rows, head_dim}), head_dim};
   if (strides.row < head_dim && rows > 1)
     return fail_f(ErrorKind::InvalidArgument, "attention: rows of {} are {} elements apart, and {} wide", name, strides.row, head_dim);
   return std::array<uint64_t, 3>{strides.batch, strides.head, strides.row};
 }
 
-uint64_t span(const std::array<uint64_t, 3>& s, uint64_t batch, uint64_t heads, uint64_t rows, uint64_t head_dim) {
-  if (batch == 0 || heads == 0 || rows == 0 || head_dim == 0) return 0;
-  return (batch - 1) * s[0] + (heads - 1) * s[1] + (rows - 1) * s[2] + head_dim;
+uint64_t span(const std::array<uint64_t, 3>& s, const Attention& a, uint64_t heads, uint64_t rows) {
+  if (a.batch == 0 || heads == 0 || rows == 0) return 0;
+  const uint64_t heads_and_rows = std::min(saturating_product({heads - 1, s[1]}) + saturating_product({rows - 1, s[2]}), uint64_t{1} << 62);
+  return saturating_product({a.batch - uint64_t{1}, s[0]}) + heads_and_rows + a.head_dim;
+}
+
+/// What makes no sense whatever the memory holds.
+Result<void> check_arguments(const Attention& a) {
+  if (a.head_dim == 0 || a.head_dim > 1024) return fail_f(ErrorKind::InvalidArgument, "attention: head_dim is {}, wanted 1 to 1024", a.head_dim);
+  if (a.kv_heads == 0 || a.heads % a.kv_heads != 0)
+    return fail_f(ErrorKind::InvalidArgument, "attention: {} heads cannot share {} key-value heads", a.heads, a.kv_heads);
+  if (uint64_t{a.kv_offset} + a.q_len + a.window > UINT32_MAX / 2 || a.kv_len > UINT32_MAX / 2)
+    return fail(ErrorKind::InvalidArgument, "attention: positions beyond 2^31");
+  return {};
+}
+
+struct Strides { std::array<uint64_t, 3> q, k, v, out; };
+
+Result<Strides> resolve_all(const Attention& a) {
+  const auto q = resolve("q", a.q_strides, a.heads, a.q_len, a.head_dim), out = resolve("out", a.out_strides, a.heads, a.q_len, a.head_dim);
+  const auto k = resolve("k", a.k_strides, a.kv_heads, a.kv_len, a.head_dim), v = resolve("v", a.v_strides, a.kv_heads, a.kv_len, a.head_dim);
+  for (const auto* strides : {&q, &k, &v, &out})
+    if (!*strides) return fail(strides->error());
+  return Strides{*q, *k, *v, *out};
+}
+
+Call describe(const Attention& a, const Strides& s) {
+  const Storage storage = storage_of(a.type);
+  const uint64_t mask = saturating_product({a.mask_per_batch ? a.batch : 1, a.mask_per_head ? a.heads : 1, a.q_len, a.kv_len});
+  const bool vec4 = a.head_dim % 4 == 0 && std::ranges::all_of(s.k, [](uint64_t stride) { return stride % 4 == 0; });
+  Call call;
+  call.op = "attention";
+  call.op_id = kAttention;
+  call.add({"q", a.q, span(s.q, a, a.heads, a.q_len), storage, false, false, false});
+  call.add({"k", a.k, span(s.k, a, a.kv_heads, a.kv_len), storage, false, false, vec4});
+  call.add({"v", a.v, span(s.v, a, a.kv_heads, a.kv_len), storage, false, false, false});
+  call.add({"out", a.out, span(s.out, a, a.heads, a.q_len), storage, true, false, false});
+  call.add({"mask", a.mask, a.mask.handle ? mask : 0, Storage::F32, false, false, false});
+  call.add({"slope", a.alibi_slopes, a.alibi_slopes.handle ? uint64_t{a.heads} : 0, Storage::F32, false, false, false});
+  return call;
+}
+
+AttentionParams params_of(const Attention& a, const Strides& s, const Layout& layout, uint64_t groups, uint64_t blocks) {
+  const auto small = [](uint64_t value) { return static_cast<uint32_t>(value); };   // spans are below 2^32
+  const auto four = [&](const std::array<uint64_t, 3>& strides, size_t i) {
+    return std::array{small(strides[0]), small(strides[1]), small(strides[2]), layout.offset[i]};
+  };
+  const uint64_t mask = uint64_t{a.q_len} * a.kv_len;
+  return {a.q_len, a.kv_len, a.heads, a.kv_heads, a.head_dim, small(groups), small(blocks), a.causal, a.kv_offset, a.window,
+          a.mask_per_batch ? small(mask * (a.mask_per_head ? a.heads : 1)) : 0, a.mask_per_head ? small(mask) : 0,
+          four(s.q, 0), four(s.k, 1), four(s.v, 2), four(s.out, 3),
+          a.scale != 0 ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.head_dim)), a.softcap, layout.offset[4], layout.offset[5]};
 }
 
 }  // namespace
@@ -193,27 +244,10 @@ uint64_t span(const std::array<uint64_t, 3>& s, uint64_t batch, uint64_t heads, 
 Result<void> ComputeBackend::attention(const Attention& a) {
   Impl& impl = *impl_;
   if (auto ok = impl.initialised(); !ok) return ok;
-  if (a.head_dim == 0 || a.head_dim > 1024) return fail_f(ErrorKind::InvalidArgument, "attention: head_dim is {}, wanted 1 to 1024", a.head_dim);
-  if (a.kv_heads == 0 || a.heads % a.kv_heads != 0)
-    return fail_f(ErrorKind::InvalidArgument, "attention: {} heads cannot share {} key-value heads", a.heads, a.kv_heads);
-  if (uint64_t{a.kv_offset} + a.q_len + a.window > UINT32_MAX / 2 || a.kv_len > UINT32_MAX / 2)
-    return fail(ErrorKind::InvalidArgument, "attention: positions beyond 2^31");
-  const auto q = resolve("q", a.q_strides, a.heads, a.q_len, a.head_dim), out = resolve("out", a.out_strides, a.heads, a.q_len, a.head_dim);
-  const auto k = resolve("k", a.k_strides, a.kv_heads, a.kv_len, a.head_dim), v = resolve("v", a.v_strides, a.kv_heads, a.kv_len, a.head_dim);
-  for (const auto* strides : {&q, &k, &v, &out})
-    if (!*strides) return fail(strides->error());
-  const Storage storage = storage_of(a.type);
-  const uint64_t masks = uint64_t{a.mask_per_batch ? a.batch : 1} * (a.mask_per_head ? a.heads : 1);
-  const bool vec4 = a.head_dim % 4 == 0 && std::ranges::all_of(*k, [](uint64_t s) { return s % 4 == 0; });
-  Call call;
-  call.op = "attention";
-  call.op_id = kAttention;
-  call.add({"q", a.q, span(*q, a.batch, a.heads, a.q_len, a.head_dim), storage, false, false, false});
-  call.add({"k", a.k, span(*k, a.batch, a.kv_heads, a.kv_len, a.head_dim), storage, false, false, vec4});
-  call.add({"v", a.v, span(*v, a.batch, a.kv_heads, a.kv_len, a.head_dim), storage, false, false, false});
-  call.add({"out", a.out, span(*out, a.batch, a.heads, a.q_len, a.head_dim), storage, true, false, false});
-  call.add({"mask", a.mask, a.mask.handle ? masks * a.q_len * a.kv_len : 0, Storage::F32, false, false, false});
-  call.add({"slope", a.alibi_slopes, a.alibi_slopes.handle ? uint64_t{a.heads} : 0, Storage::F32, false, false, false});
+  if (auto ok = check_arguments(a); !ok) return ok;
+  auto strides = resolve_all(a);
+  if (!strides) return fail(strides.error());
+  Call call = describe(a, *strides);
   if (call.operands[0].elements == 0) return impl.check(call);
   if (a.kv_len == 0) {
     // Nothing of these is read; something must be bound in their places.
@@ -230,21 +264,12 @@ Result<void> ComputeBackend::attention(const Attention& a) {
   if (rows > kMaxElements) return fail(ErrorKind::Unsupported, "attention: too many queries at once");
   AttentionSpec spec{a.head_dim > 256 || rows <= 2 ? 2u : 8u, (a.head_dim + 63) / 64, call.operands[4].elements != 0, a.alibi_slopes.handle != 0};
   const uint64_t blocks = (rows + spec.rows - 1) / spec.rows;
-  call.groups = blocks * a.kv_heads * a.batch;
+  call.groups = saturating_product({blocks, a.kv_heads, a.batch});
   call.work = 2.0 * double(a.batch) * a.heads * a.q_len * a.kv_len * a.head_dim;
   call.text = attention_text;
   call.spec = &spec;
   call.variant = uint64_t{spec.rows} << 16 | uint64_t{spec.dims} << 8 | uint64_t{spec.mask} << 2 | uint64_t{spec.alibi} << 1 | static_cast<uint64_t>(a.type);
-  const auto small = [](uint64_t value) { return static_cast<uint32_t>(value); };   // spans are below 2^32
-  const auto four = [&](const std::array<uint64_t, 3>& s, size_t i) {
-    return std::array{small(s[0]), small(s[1]), small(s[2]), layout->offset[i]};
-  };
-  const uint32_t mask_head = a.mask_per_head ? small(uint64_t{a.q_len} * a.kv_len) : 0;
-  const uint32_t mask_batch = a.mask_per_batch ? small(uint64_t{a.mask_per_head ? a.heads : 1} * a.q_len * a.kv_len) : 0;
-  return impl.run(call, *layout,
-                  AttentionParams{a.q_len, a.kv_len, a.heads, a.kv_heads, a.head_dim, small(call.groups), small(blocks), a.causal, a.kv_offset, a.window,
-                                  mask_batch, mask_head, four(*q, 0), four(*k, 1), four(*v, 2), four(*out, 3),
-                                  a.scale != 0 ? a.scale : 1.0f / std::sqrt(static_cast<float>(a.head_dim)), a.softcap, layout->offset[4], layout->offset[5]});
+  return impl.run(call, *layout, params_of(a, *strides, *layout, call.groups, blocks));
 }
 
 }  // namespace gull

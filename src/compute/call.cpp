@@ -74,11 +74,44 @@ Result<void> check_overlap(const Call& call) {
   return {};
 }
 
-/// The binding that an operand shares: one of the same memory, where either is written.
-uint32_t find_bound(const Layout& layout, const Operand& operand, bool written) {
-  for (uint32_t b = 0; b < layout.bounds; ++b)
-    if (layout.bounds_of[b].handle == operand.view.handle && layout.bounds_of[b].write == written && written) return b;
-  return layout.bounds;
+/// Gives operand `i` a binding: a new one, or that of the same memory where either is written.
+Result<void> bind(const Call& call, size_t i, Layout& layout) {
+  const Operand& operand = call.operands[i];
+  const bool written = std::ranges::any_of(call.used(), [&](const Operand& o) { return o.write && o.elements && o.view.handle == operand.view.handle; });
+  uint32_t b = 0;
+  while (b < layout.bounds && !(written && layout.bounds_of[b].handle == operand.view.handle)) ++b;
+  const uint64_t bytes = element_bytes(operand.storage);
+  const auto first = static_cast<uint32_t>(operand.view.offset * bytes / layout.window);
+  const auto last = static_cast<uint32_t>((bytes_needed(operand) - 1) / layout.window);
+  const bool vec4 = operand.vec4 && first == last && operand.view.offset % 4 == 0;
+  layout.bound[i] = static_cast<uint8_t>(b);
+  Bound& bound = layout.bounds_of[b];
+  if (b == layout.bounds) {
+    ++layout.bounds;
+    bound = {operand.view.handle, first, last - first + 1, written, vec4, operand.storage};
+    return {};
+  }
+  if (bound.storage != operand.storage)
+    return fail_f(ErrorKind::InvalidArgument, "{}: handle {} is used with two element types at once", call.op, operand.view.handle);
+  const uint32_t end = std::max(bound.first_window + bound.windows, last + 1);
+  bound.first_window = std::min(bound.first_window, first);
+  bound.windows = end - bound.first_window;
+  bound.vec4 = bound.vec4 && vec4 && bound.windows == 1;
+  return {};
+}
+
+/// Where each operand starts, counted from the first window of its binding.
+Result<void> place(const Call& call, Layout& layout) {
+  for (size_t i = 0; i < call.operand_count; ++i) {
+    if (layout.bound[i] == Layout::kUnused) continue;
+    const Operand& operand = call.operands[i];
+    const uint64_t per_window = layout.window / element_bytes(operand.storage);
+    const uint64_t relative = operand.view.offset - layout.bounds_of[layout.bound[i]].first_window * per_window;
+    if (relative + operand.elements > kMaxElements)
+      return fail_f(ErrorKind::Unsupported, "{}: operands in handle {} lie too far apart", call.op, operand.view.handle);
+    layout.offset[i] = static_cast<uint32_t>(relative);
+  }
+  return {};
 }
 
 }  // namespace
@@ -109,45 +142,17 @@ Result<Layout> ComputeBackend::Impl::layout(const Call& call) const {
   if (auto ok = check_overlap(call); !ok) return fail(ok.error());
   Layout layout;
   layout.window = std::min<uint64_t>(caps().max_binding, (uint64_t{1} << 32) - 256) & ~uint64_t{255};
-  layout.operands = call.operand_count;
   for (size_t i = 0; i < call.operand_count; ++i) {
-    const Operand& operand = call.operands[i];
-    if (operand.elements == 0) continue;
-    if (operand.write && operand.storage == Storage::F16 && !caps().f16)
+    if (call.operands[i].elements == 0) continue;
+    if (call.operands[i].write && call.operands[i].storage == Storage::F16 && !caps().f16)
       return fail_f(ErrorKind::Unsupported, "{}: this device cannot write float16 tensors (it has no shader-f16): use float32", call.op);
-    const bool written = std::ranges::any_of(call.used(), [&](const Operand& o) { return o.write && o.view.handle == operand.view.handle; });
-    const uint32_t b = find_bound(layout, operand, written);
-    Bound& bound = layout.bounds_of[b];
-    const uint64_t bytes = element_bytes(operand.storage);
-    const auto first = static_cast<uint32_t>(operand.view.offset * bytes / layout.window);
-    const auto last = static_cast<uint32_t>((bytes_needed(operand) - 1) / layout.window);
-    const bool vec4 = operand.vec4 && first == last && operand.view.offset % 4 == 0;
-    if (b == layout.bounds) {
-      ++layout.bounds;
-      bound = {operand.view.handle, first, last - first + 1, written, vec4, operand.storage};
-    } else {
-      if (bound.storage != operand.storage)
-        return fail_f(ErrorKind::InvalidArgument, "{}: handle {} is used with two element types at once", call.op, operand.view.handle);
-      const uint32_t end = std::max(bound.first_window + bound.windows, last + 1);
-      bound.first_window = std::min(bound.first_window, first);
-      bound.windows = end - bound.first_window;
-      bound.vec4 = bound.vec4 && vec4 && bound.windows == 1;
-    }
-    layout.bound[i] = static_cast<uint8_t>(b);
+    if (auto ok = bind(call, i, layout); !ok) return fail(ok.error());
   }
   const uint32_t most = std::min<uint32_t>(caps().max_storage_buffers, dispatch::kMaxGroupBindings - 1);
   if (layout.bindings() > most)
     return fail_f(ErrorKind::Unsupported, "{}: its operands need {} bindings of {}, this device has {}: split the operation", call.op,
                   layout.bindings(), human_bytes(layout.window), most);
-  for (size_t i = 0; i < call.operand_count; ++i) {
-    if (layout.bound[i] == Layout::kUnused) continue;
-    const Operand& operand = call.operands[i];
-    const uint64_t bytes = element_bytes(operand.storage);
-    const uint64_t relative = operand.view.offset - layout.bounds_of[layout.bound[i]].first_window * (layout.window / bytes);
-    if (relative + operand.elements > kMaxElements)
-      return fail_f(ErrorKind::Unsupported, "{}: operands in handle {} lie too far apart", call.op, operand.view.handle);
-    layout.offset[i] = static_cast<uint32_t>(relative);
-  }
+  if (auto ok = place(call, layout); !ok) return fail(ok.error());
   return layout;
 }
 

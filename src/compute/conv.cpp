@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compute/impl.h"
+#include "compute/shapes.h"
 #include "compute/tile_kernel.h"
 
 namespace gull {
@@ -176,13 +177,6 @@ Result<void> check_geometry(const char* op, const Conv2d& c) {
   return {};
 }
 
-/// Products of up to four sizes, saturating: what is refused later anyway need not be exact.
-uint64_t product(std::initializer_list<uint64_t> sizes) {
-  uint64_t out = 1;
-  for (uint64_t size : sizes) out = size != 0 && out > (uint64_t{1} << 47) / size ? uint64_t{1} << 47 : out * size;
-  return out;
-}
-
 struct Operands { View a, b, c, bias; };
 
 Result<void> run_conv(ComputeBackend::Impl& impl, const char* op, Pass pass, const Conv2d& c, const Operands& views) {
@@ -190,8 +184,8 @@ Result<void> run_conv(ComputeBackend::Impl& impl, const char* op, Pass pass, con
   if (auto ok = check_geometry(op, c); !ok) return ok;
   const uint32_t in_group = c.in_channels / c.groups, out_group = c.out_channels / c.groups;
   const uint64_t taps = uint64_t{c.kernel_h} * c.kernel_w, area = uint64_t{c.height} * c.width, out_area = uint64_t{c.out_height()} * c.out_width();
-  const uint64_t x = product({c.batch, c.in_channels, area}), y = product({c.batch, c.out_channels, out_area});
-  const uint64_t w = product({c.out_channels, in_group, taps});
+  const uint64_t x = saturating_product({c.batch, c.in_channels, area}), y = saturating_product({c.batch, c.out_channels, out_area});
+  const uint64_t w = saturating_product({c.out_channels, in_group, taps});
   const Storage storage = storage_of(c.type);
   Call call;
   call.op = op;

@@ -1,8 +1,8 @@
 // gemm, batched gemm, gemm on float16 and mixed: C = alpha · op(A) · op(B) + beta · C.
 #include <algorithm>
-#include <limits>
 
 #include "compute/impl.h"
+#include "compute/shapes.h"
 #include "compute/tile_kernel.h"
 #include "dispatch/wgsl.h"
 
@@ -124,10 +124,7 @@ struct Resolved {
 /// Elements from the first to one past the last of `batch` matrices of rows×cols.
 uint64_t span(uint64_t rows, uint64_t cols, uint64_t ld, uint64_t stride, uint64_t batch) {
   if (rows == 0 || cols == 0 || batch == 0) return 0;
-  // Saturating: the caller refuses anything above kMaxElements.
-  constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max() / 4;
-  const auto times = [](uint64_t a, uint64_t b) { return a != 0 && b > kHuge / a ? kHuge : a * b; };
-  return std::min(kHuge, times(rows - 1, ld) + times(batch - 1, stride)) + cols;
+  return saturating_product({rows - 1, ld}) + saturating_product({batch - 1, stride}) + cols;   // refused above kMaxElements
 }
 
 Result<Resolved> resolve(const char* op, const BatchedGemm& g) {

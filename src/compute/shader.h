@@ -45,7 +45,7 @@ struct Bound {
 /// Where each operand of a call ended up.
 struct Layout {
   uint64_t window = 0;                          ///< bytes; a multiple of 256
-  uint32_t operands = 0, bounds = 0;
+  uint32_t bounds = 0;
   static constexpr uint8_t kUnused = 7;
   std::array<uint8_t, kMaxOperands> bound{kUnused, kUnused, kUnused, kUnused, kUnused, kUnused, kUnused};   ///< operand → bound
   std::array<Bound, kMaxOperands> bounds_of{};

@@ -11,6 +11,16 @@ constexpr uint64_t kMostElements = uint64_t{1} << 48;
 
 }  // namespace
 
+uint64_t saturating_product(std::initializer_list<uint64_t> factors) {
+  constexpr uint64_t kMost = uint64_t{1} << 62;
+  uint64_t product = 1;
+  for (uint64_t factor : factors) {
+    if (factor == 0) return 0;
+    product = product > kMost / factor ? kMost : product * factor;
+  }
+  return product;
+}
+
 Result<uint64_t> count_elements(const char* op, const Shape& shape) {
   if (shape.rank > Shape::kMaxRank)
     return fail_f(ErrorKind::InvalidArgument, "{}: a shape of {} axes, at most {} are supported", op, shape.rank, Shape::kMaxRank);

@@ -3,11 +3,16 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 
 #include "gull/compute.h"
 
 namespace gull::compute {
+
+/// A product that stops at 2^62 instead of wrapping: sizes come from callers, and what is refused as too large need not
+/// be exact. Sums of two such products cannot wrap either.
+uint64_t saturating_product(std::initializer_list<uint64_t> factors);
 
 /// How many elements a shape has. Errors: more than 8 axes, more elements than 2^48 (no memory is that large).
 Result<uint64_t> count_elements(const char* op, const Shape& shape);

@@ -137,6 +137,16 @@ TEST_F(Behaviour, HostileSizesAreErrorsNotOverflows) {
   EXPECT_FALSE(gpu().conv2d_forward({.in_channels = 4, .out_channels = 3, .groups = 2}, h, i, h));
   EXPECT_FALSE(gpu().attention({.heads = 3, .kv_heads = 2, .q_len = 1, .kv_len = 1, .head_dim = 1, .q = h, .k = h, .v = h, .out = i}));
   EXPECT_FALSE(gpu().attention({.q_len = 1, .kv_len = 1, .head_dim = 4000, .q = h, .k = h, .v = h, .out = i}));
+  Attention vast{.batch = UINT32_MAX, .heads = UINT32_MAX, .kv_heads = UINT32_MAX, .q_len = 1u << 30, .kv_len = 1u << 30, .head_dim = 1024, .q = h, .k = h, .v = h, .out = i};
+  EXPECT_FALSE(gpu().attention(vast));
+  vast.q_strides = vast.k_strides = vast.v_strides = vast.out_strides = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  EXPECT_FALSE(gpu().attention(vast));
+  vast.batch = 1u << 31, vast.heads = vast.kv_heads = 1u << 31, vast.q_len = vast.kv_len = 1, vast.head_dim = 1;
+  vast.q_strides = vast.k_strides = vast.v_strides = vast.out_strides = {0, 0, 1};   // one row for all of them
+  EXPECT_FALSE(gpu().attention(vast));
+  Attention masked{.batch = 65536, .heads = 65536, .kv_heads = 65536, .q_len = 65536, .kv_len = 65536, .head_dim = 1, .q = h, .k = h, .v = h, .out = i, .mask = h};
+  masked.mask_per_batch = masked.mask_per_head = true;
+  EXPECT_FALSE(gpu().attention(masked));
   EXPECT_FALSE(gpu().alloc(UINT64_MAX));
   EXPECT_FALSE(gpu().recommended_tile(0, 1, 1));
   std::vector<float> out(4);
