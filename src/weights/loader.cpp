@@ -50,6 +50,13 @@ Result<void> read_piece(const gguf::File& file, const Piece& piece, std::vector<
   return {};
 }
 
+/// The pages of a mapped file go back the first time; what is streamed again and again is left to the system.
+void release_pages(const gguf::File& file, const Piece& piece) {
+  if (piece.tile->upkeep.seen) return;
+  const gguf::TensorInfo& info = *piece.tile->tensor->info;
+  file.release(info, (piece.tile->first_row + piece.first) * info.row_bytes(), piece.rows * info.row_bytes());
+}
+
 }  // namespace
 
 LoaderOptions loader_options(bool addressable) {
@@ -61,6 +68,7 @@ LoaderOptions loader_options(bool addressable) {
   // Over a network several requests hide each other's latency; elsewhere the work is the machine's own.
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
   options.threads = addressable ? std::clamp(cores - 1, 1u, 8u) : 3;
+  options.wake = addressable ? 1u << 20 : 0;
 #endif
   return options;
 }
@@ -163,6 +171,7 @@ void Loader::process(const std::shared_ptr<Item>& item, std::vector<std::byte>& 
     lock.unlock();
     auto result = device_->write(*to, item->piece.offset(), std::span<const std::byte>(item->data));
     if (result) result = flow_.wrote(item->data.size());
+    release_pages(*file_, item->piece);
     lock.lock();
     item->result = std::move(result);
     to.reset();
@@ -200,16 +209,20 @@ Loader::Queue::~Queue() {
 
 void Loader::Queue::read_ahead(const TileRef& tile) {
   const uint64_t at_once = std::max<uint64_t>(loader_.options_.slice / tile->tensor->layout.row_bytes, 1);
-  {
-    Lock lock(loader_.mutex_);
-    for (uint64_t row = 0; row < tile->rows; row += at_once) {
-      auto item = std::make_shared<Item>();
-      item->piece = {tile, row, std::min(at_once, tile->rows - row)};
-      waiting_ += item->piece.bytes();
-      items_.push_back(std::move(item));
-    }
-    loader_.start_threads();
+  Lock lock(loader_.mutex_);
+  for (uint64_t row = 0; row < tile->rows; row += at_once) {
+    auto item = std::make_shared<Item>();
+    item->piece = {tile, row, std::min(at_once, tile->rows - row)};
+    waiting_ += item->piece.bytes();
+    items_.push_back(std::move(item));
   }
+  wake();
+}
+
+/// Under the lock.
+void Loader::Queue::wake() {
+  if (waiting_ + unwritten_ < loader_.options_.wake) return;
+  loader_.start_threads();
   loader_.work_.notify_all();
 }
 
@@ -233,22 +246,21 @@ void Loader::Queue::forget(Item& item) {
 void Loader::Queue::deliver(const TileRef& tile, gpu::BufferRef buffer) {
   const bool foreseen = has(*tile);
   if (!foreseen) read_ahead(tile);
-  {
-    Lock lock(loader_.mutex_);
-    bool before = foreseen;
-    for (const auto& item : items_) {
-      if (item->piece.tile == tile) {
-        before = false;
-        waiting_ -= item->piece.bytes();
-        item->delivered = true;
-        if (item->stage != Item::Stage::Finished) item->to = buffer;
-      } else if (before && !item->delivered) {
-        forget(*item);
-      }
+  Lock lock(loader_.mutex_);
+  bool before = foreseen;
+  for (const auto& item : items_) {
+    if (item->piece.tile == tile) {
+      before = false;
+      waiting_ -= item->piece.bytes();
+      unwritten_ += item->piece.bytes();
+      item->delivered = true;
+      if (item->stage != Item::Stage::Finished) item->to = buffer;
+    } else if (before && !item->delivered) {
+      forget(*item);
     }
-    std::erase_if(items_, [](const auto& item) { return item->forgotten; });
   }
-  loader_.work_.notify_all();
+  std::erase_if(items_, [](const auto& item) { return item->forgotten; });
+  wake();
 }
 
 Result<bool> Loader::Queue::wait(const Tile& tile) {
@@ -269,8 +281,11 @@ Result<bool> Loader::Queue::wait(const Tile& tile) {
     else loader_.done_.wait(lock);
   }
   Result<void> result;
-  for (const auto& item : items_)
-    if (item->piece.tile.get() == &tile && result) result = item->result;
+  for (const auto& item : items_) {
+    if (item->piece.tile.get() != &tile) continue;
+    unwritten_ -= item->piece.bytes();
+    if (result) result = item->result;
+  }
   std::erase_if(items_, [&](const auto& item) { return item->piece.tile.get() == &tile; });
   if (!result) return fail(result.error());
   return waited;
@@ -282,7 +297,7 @@ void Loader::Queue::clear() {
   for (const auto& item : items_)
     while (item->busy) loader_.done_.wait(lock);
   items_.clear();
-  waiting_ = 0;
+  waiting_ = unwritten_ = 0;
 }
 
 }  // namespace gull::weights

@@ -22,6 +22,7 @@ struct LoaderOptions {
   uint64_t ahead = 0;       ///< bytes that may lie read before there is a buffer for them
   uint64_t in_flight = 0;   ///< bytes written to the GPU that it has not taken over yet
   unsigned threads = 0;
+  uint64_t wake = 0;        ///< threads are woken for this many bytes; less is done sooner by who waits for it
 };
 /// What suits a source: threads for what the machine has, small pieces where the bytes come over a network.
 LoaderOptions loader_options(bool addressable);
@@ -76,9 +77,11 @@ class Loader {
     friend class Loader;
     struct Item;
     void forget(Item& item);
+    void wake();
     Loader& loader_;
     std::deque<std::shared_ptr<Item>> items_;
-    uint64_t waiting_ = 0;
+    uint64_t waiting_ = 0;     ///< bytes of what is read ahead, or to be
+    uint64_t unwritten_ = 0;   ///< bytes of what was delivered and not waited for
   };
 
  private:

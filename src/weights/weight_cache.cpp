@@ -234,10 +234,8 @@ Result<gpu::BufferRef> WeightCache::create(const Tile& tile) {
 Result<void> WeightCache::arrived(Tile& tile, Loader::Queue& queue) {
   auto waited = queue.wait(tile);
   if (!waited) return fail(waited.error());
-  // The pages of a mapped file go back the first time; what is streamed again and again is left to the system.
-  const gguf::TensorInfo& info = *tile.tensor->info;
-  if (!std::exchange(tile.upkeep.seen, true)) file_->release(info, tile.first_row * info.row_bytes(), tile.rows * info.row_bytes());
   Lock lock(mutex_);
+  tile.upkeep.seen = true;
   ++counters_.uploads;
   counters_.upload_bytes += tile.bytes;
   counters_.stalls += *waited;
