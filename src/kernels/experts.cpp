@@ -100,8 +100,9 @@ Shape vector_shape(const gpu::Caps& caps, uint32_t k_groups) {
 }
 
 constexpr std::string_view kDot = R"(fn dot32(q: array<vec4<f32>, 8>, base: u32, kb: u32) -> f32 {
-  var s = vec4<f32>(0.0);
-  for (var i = 0u; i < 8u; i++) { s += q[i] * load(base, kb * 8u + i); }
+  let i = kb * 8u;
+  let s = q[0] * load(base, i) + q[1] * load(base, i + 1u) + q[2] * load(base, i + 2u) + q[3] * load(base, i + 3u) +
+    q[4] * load(base, i + 4u) + q[5] * load(base, i + 5u) + q[6] * load(base, i + 6u) + q[7] * load(base, i + 7u);
   return s.x + s.y + s.z + s.w;
 }
 )";

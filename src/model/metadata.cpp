@@ -16,7 +16,7 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"attention.scale", 0}, {"attention.output_scale", 0},
+    {"attention.causal", 1}, {"attention.clamp_kqv", 0}, {"attention.max_alibi_bias", 0}, {"attention.scale", 0}, {"attention.output_scale", 0},
     {"attention.value_scale", 0}, {"attention.temperature_scale", 0}, {"attention.sliding_window", 0},
     {"attention.sliding_window_pattern", 0}, {"attention.shared_kv_layers", 0}, {"attention.key_length_swa", 0},
     {"attention.key_length_mla", 0}, {"attention.kv_lora_rank", 0}, {"attention.q_lora_rank", 0},

@@ -26,6 +26,7 @@ import torch
 import transformers as T
 import gguf
 from gguf import quants
+from transformers.models.gemma4 import Gemma4ForCausalLM, Gemma4TextConfig
 from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
 
 torch.set_grad_enabled(False)
@@ -208,6 +209,10 @@ CASES = [
     dict(id='gemma3-linear', n=40, norms_add_one=True, embedding_gain=0.3, make=make(T.Gemma3ForCausalLM, num_hidden_layers=6, head_dim=16, intermediate_size=32, query_pre_attn_scalar=16, sliding_window=8,
          tie_word_embeddings=True, rope_parameters={FULL: ROPE(1000000.0, 'linear', factor=8.0), LOCAL: ROPE(10000.0)}),
          without={'scaling': dict(rope_parameters={FULL: ROPE(1000000.0), LOCAL: ROPE(10000.0)})}, note='linear rope scaling of the global layers alone, as in Gemma 3 from 4B on'),
+    dict(id='gemma4-12b', n=40, embedding_gain=0.3, make=lambda **c: Gemma4ForCausalLM(Gemma4TextConfig(**{**SMALL, **dict(num_hidden_layers=3, head_dim=16, global_head_dim=32, num_key_value_heads=2,
+         num_global_key_value_heads=1, attention_k_eq_v=True, intermediate_size=48, sliding_window=8, layer_types=[LOCAL, LOCAL, FULL], num_kv_shared_layers=0,
+         hidden_size_per_layer_input=0, final_logit_softcapping=30.0, tie_word_embeddings=True), **c})), without={'window': dict(sliding_window=512)},
+         note='dense Gemma 4: V = K on the global layer, no embeddings for each layer, no experts'),
     dict(id='granite', make=make(T.GraniteForCausalLM, embedding_multiplier=6.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.7, rope_parameters=ROPE(10000.0)),
          without={'residual': dict(residual_multiplier=1.0), 'attention': dict(attention_multiplier=0.25)}, note='embedding, residual, attention and logit multipliers'),
     dict(id='granitemoe', make=make(T.GraniteMoeForCausalLM, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.7, num_local_experts=6,
@@ -229,6 +234,8 @@ CASES = [
                               long_factor=[1.2 + 0.5 * i for i in range(8)])), note='LongRoPE: a prompt beyond the original 32 tokens takes the long factors'),
     dict(id='phi3-window', n=40, make=make(T.Phi3ForCausalLM, num_key_value_heads=4, sliding_window=8, original_max_position_embeddings=512, pad_token_id=0, rope_parameters=ROPE(10000.0)),
          without={'window': dict(sliding_window=None)}, note='a window of 8 in every layer (llama.cpp leaves it aside)'),
+    dict(id='phi3-partial', make=make(T.Phi3ForCausalLM, num_key_value_heads=2, sliding_window=None, original_max_position_embeddings=512, pad_token_id=0, tie_word_embeddings=True,
+         partial_rotary_factor=0.75, rope_parameters=ROPE(10000.0, partial_rotary_factor=0.75)), note='as Phi 4 mini: three quarters of a head rotate, grouped queries, tied embeddings'),
     dict(id='qwen3-yarn', n=48, make=make(T.Qwen3ForCausalLM, head_dim=32, intermediate_size=64, rope_parameters=ROPE(10000.0, 'yarn', factor=4.0, original_max_position_embeddings=32)),
          without={'YaRN': dict(rope_parameters=ROPE(10000.0))}, note='YaRN with its own magnitude'),
     dict(id='llama-linear', n=40, make=make(T.LlamaForCausalLM, rope_parameters=ROPE(10000.0, 'linear', factor=4.0)), without={'scaling': dict(rope_parameters=ROPE(10000.0))},
@@ -239,6 +246,9 @@ CASES = [
     dict(id='falcon-mamba', n=24, weights=ssm_weights, make=lambda **c: T.FalconMambaForCausalLM(T.FalconMambaConfig(**{**dict(vocab_size=VOCABULARY, hidden_size=32, state_size=16,
          num_hidden_layers=2, expand=2, conv_kernel=4, time_step_rank=4, tie_word_embeddings=False, layer_norm_epsilon=1e-5, mixer_rms_eps=1e-5, **SPECIAL), **c})),
          note='arch "mamba" with norms of the time step, B and C'),
+    dict(id='falcon-h1-norm', n=24, weights=ssm_weights, make=make(T.FalconH1ForCausalLM, hidden_size=32, intermediate_size=48, head_dim=16, num_attention_heads=2, num_key_value_heads=1,
+         mamba_d_ssm=64, mamba_n_heads=4, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=16, mamba_d_conv=4, mamba_chunk_size=32, mamba_rms_norm=True, mamba_norm_before_gate=False,
+         rope_parameters=ROPE(100000.0)), note='the state-space part normalised in two groups after its gate'),
     dict(id='lfm2moe', n=24, make=make(T.Lfm2MoeForCausalLM, hidden_size=32, intermediate_size=48, moe_intermediate_size=32, num_hidden_layers=4, num_experts=4, num_experts_per_tok=2,
          num_dense_layers=1, layer_types=['conv', 'conv', FULL, 'conv'], conv_L_cache=3, conv_bias=False, use_expert_bias=True, norm_topk_prob=True, routed_scaling_factor=1.0,
          tie_word_embeddings=True, rope_parameters=ROPE(1000000.0)), note='short convolutions and a mixture with a sigmoid router and a choice bias'),
