@@ -348,16 +348,8 @@ void merge(Recorder& r, const gpu::BufferRef& parts, const KvLayer& kv, const At
   r.step(key, [&] { return gpu::PipelineDesc{"attention merge", merge_source(kv, a, y, bool(y8)), kinds(letters)}; }, std::move(operands), {a.heads});
 }
 
-}  // namespace
-
-uint32_t short_context(const gpu::Caps& caps) { return 2 * part_threads(caps) / 4; }
-
-uint32_t attention_splits(uint32_t kv_length) {
-  return std::clamp((kv_length + 63) / 64, 1u, kMaxSplits);
-}
-
-void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
-  if (r.failed()) return;
+/// Whichever kernel it takes.
+void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
   if (attention_tile_fits(r, kv)) return attention_tile(r, q, kv, a, y);
   const bool decode = r.decode() && a.causal;
   const std::string key = fmt::format("attention:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}:{}", kv.head_dim, kv.heads, static_cast<int>(kv.type),
@@ -371,7 +363,7 @@ void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a
                   {a.heads}, {1, dispatch::Var::Tokens, 1});
   }
   gpu::BufferRef y8;
-  if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0)
+  if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0 && !kv_mixes(kv.type))
     y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{a.heads} * kv.head_dim / 32 * kBlock8Bytes));
   if (r.short_context) {
     operands.push_back(y.buffer), operands.push_back(r.state);
@@ -388,6 +380,20 @@ void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a
     merge(r, parts, kv, a, y, y8);
   }
   if (y8 && !r.failed()) r.twins[y.buffer->id()] = y8;
+}
+
+}  // namespace
+
+uint32_t short_context(const gpu::Caps& caps) { return 2 * part_threads(caps) / 4; }
+
+uint32_t attention_splits(uint32_t kv_length) {
+  return std::clamp((kv_length + 63) / 64, 1u, kMaxSplits);
+}
+
+void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
+  if (r.failed()) return;
+  attend(r, q, kv, a, y);
+  if (kv_mixes(kv.type) && !r.failed()) kv_unmix(r, y, a.heads, kv.head_dim);
 }
 
 }  // namespace gull::kernels

@@ -49,6 +49,33 @@ constexpr std::string_view kWrite32 = R"(  for (var i = t; i < $D4$; i += 64u) {
     $STORE$
   })";
 
+/// The Walsh–Hadamard transform, in place, of each $B$ floats of the head in `h`; it is its own inverse.
+constexpr std::string_view kMix = R"(  for (var step = 1u; step < $B$; step = step * 2u) {
+    for (var i = t; i < $D$ / 2u; i += 64u) {
+      let at = i / step * step * 2u + i % step;
+      let a = h[at];
+      let b = h[at + step];
+      h[at] = (a + b) * 0.7071067811865476;
+      h[at + step] = (a - b) * 0.7071067811865476;
+    }
+    workgroupBarrier();
+  }
+)";
+
+/// Grid: x = heads, y = tokens.
+constexpr std::string_view kUnmix = R"(
+@group(0) @binding(0) var<storage, read_write> y: array<f32>;
+var<workgroup> h: array<f32, $D$>;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let base = g.y * $STRIDE$ + $OFFSET$ + g.x * $D$;
+  for (var i = t; i < $D$; i += 64u) { h[i] = y[base + i]; }
+  workgroupBarrier();
+$MIX$
+  for (var i = t; i < $D$; i += 64u) { y[base + i] = h[i]; }
+}
+)";
+
 std::string_view write_text(KvType type) {
   switch (type) {
     case KvType::Q8_0: return kWrite8;
@@ -98,6 +125,16 @@ std::string kv_write(KvType type, bool values) {
   const std::string store = values ? "if (is_k) { " + store_text(type, "K") + " } else { " + store_text(type, "V") + " }" : store_text(type, "K");
   const std::string place = quantised(type) ? fmt::format("$D4$ / 8u * {}u", block_words(type)) : "$D4$";
   return "  let kvh = (head - $Q$) % $KV$;\n  let to = (pos * $KV$ + kvh) * (" + place + ");\n" + expand(write_text(type), {{"STORE", store}});
+}
+
+bool kv_mixes(KvType type) { return quantised(type); }
+
+std::string kv_mix(uint32_t head_dim) { return expand(kMix, {{"B", head_dim & (0u - head_dim)}, {"D", head_dim}}); }
+
+void kv_unmix(Recorder& r, const Rows& y, uint32_t heads, uint32_t head_dim) {
+  r.step(fmt::format("kv_unmix:{}:{}:{}", head_dim, y.stride, y.offset), [&] {
+    return gpu::PipelineDesc{"kv_unmix", expand(kUnmix, {{"D", head_dim}, {"STRIDE", y.stride}, {"OFFSET", y.offset}, {"MIX", kv_mix(head_dim)}}), kinds("w")};
+  }, {y.buffer}, {heads}, {1, dispatch::Var::Tokens, 1});
 }
 
 uint64_t kv_row_bytes(KvType type, uint32_t heads, uint32_t head_dim) {

@@ -55,7 +55,8 @@ void scale_rows(Recorder& r, const Rows& x, Activation activation, const Rows& f
 void scale_add(Recorder& r, const Rows& x, float scale, const Rows& add, const Rows& y);
 
 /// How keys and values of a layer are stored: [position, heads·head_dim]. Q8_0 and Q4_0: blocks of 32 numbers of a head, each
-/// a scale in f32 and then 8- or 4-bit integers (36 and 20 bytes).
+/// a scale in f32 and then 8- or 4-bit integers (36 and 20 bytes). Before that rope_kv mixes the numbers of a head, also of q,
+/// and attention takes that back (Walsh–Hadamard; kv.h says why).
 struct KvLayer {
   gpu::BufferRef k, v;
   KvType type = KvType::F32;

@@ -10,7 +10,8 @@ namespace {
 
 /// Grid: x = heads (q, then k, then v), y = tokens; one workgroup a head, 64 threads.
 /// Bindings: qkv, K, V, State, [table], [q norm], [k norm]. The head is staged in workgroup memory: normalised, rotated,
-/// and then written back (q) or packed into the cache (k, v).
+/// mixed where the cache
+/// wants it (kv.h), and then written back (q) or packed into the cache (k, v).
 constexpr std::string_view kRope = R"(
 var<workgroup> h: array<f32, $D$>;
 var<workgroup> part: array<f32, 64>;
@@ -36,6 +37,7 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
   let is_k = !is_q && head < $Q$ + $KV$;
 $NORM$
 $ROTATE$
+$MIX$
   if (is_q) {
     for (var i = t; i < $D$; i += 64u) { qkv[at + i] = h[i]; }
     return;
@@ -87,7 +89,7 @@ std::string source(const Rows& qkv, const RopeKv& o, const KvLayer& kv) {
   if (o.rope.table) text += fmt::format("@group(0) @binding({}) var<storage, read> table: array<vec2<f32>>;\n", next++);
   if (o.q_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> qn: array<f32>;\n", next++);
   if (o.k_norm) text += fmt::format("@group(0) @binding({}) var<storage, read> kn: array<f32>;\n", next++);
-  const std::string body = expand(kRope, {{"NORM", norm_text(o)}, {"ROTATE", rotate_text(o.rope)},
+  const std::string body = expand(kRope, {{"NORM", norm_text(o)}, {"ROTATE", rotate_text(o.rope)}, {"MIX", kv_mixes(kv.type) ? kv_mix(kv.head_dim) : std::string()},
                                           {"WRITE", o.write_kv ? kv_write(kv.type, !o.keys_only) : std::string()}});
   return text + expand(body, {{"D", kv.head_dim}, {"D4", kv.head_dim / 4}, {"Q", o.heads}, {"KV", std::max(kv.heads, 1u)},
                               {"STRIDE", qkv.stride}, {"OFFSET", qkv.offset}});

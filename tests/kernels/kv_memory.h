@@ -84,6 +84,18 @@ inline std::vector<float> kv_values(Lab& lab, KvType type, const gpu::BufferRef&
   return out;
 }
 
+/// What quantised caches hold in place of a head's numbers, by the definition of the Walsh–Hadamard transform: the largest
+/// power of two that divides the head, B numbers each, times (−1)^(common bits of row and column) ÷ √B.
+inline void mix(KvType type, std::vector<double>& head) {
+  if (!in_blocks(type)) return;
+  const size_t b = head.size() & (~head.size() + 1);
+  const std::vector<double> in = head;
+  for (size_t i = 0; i < head.size(); ++i) {
+    head[i] = 0;
+    for (size_t j = 0; j < b; ++j) head[i] += in[i / b * b + j] * (std::popcount(i % b & j) % 2 ? -1 : 1) / std::sqrt(static_cast<double>(b));
+  }
+}
+
 inline const char* name(KvType type) {
   return type == KvType::F32 ? "f32" : type == KvType::F16 ? "f16" : type == KvType::Q8_0 ? "q8_0" : "q4_0";
 }

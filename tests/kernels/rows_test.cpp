@@ -144,6 +144,7 @@ TEST_P(Heads, RotatedNormedAndCached) {
       if (is_k && c.k_norm) rms(want, &kn, 1e-6);
       if (!is_q && !is_k && c.v_norm) rms(want, nullptr, 1e-6);
       if (is_q || is_k) rotate(c, want, &table[size_t{pos + t} * c.pairs * 2]);
+      mix(c.type, want);
       const float* got = is_q ? &out[(size_t{t} * heads + h) * c.head_dim]
                               : &(is_k ? k : v)[(size_t{pos + t} * c.kv_heads + (h - c.heads) % c.kv_heads) * c.head_dim];
       if (!is_q && c.type == KvType::F16)
