@@ -23,6 +23,7 @@ uint64_t WeightCache::distance(const Tile& tile, uint32_t stop) const {
   const uint64_t age = clock_ - u.last_use;
   if (u.route != route_ || u.stops.empty() || stop >= route_length_) return kNever + age;
   const auto next = std::upper_bound(u.stops.begin(), u.stops.end(), stop);
+  if (next != u.stops.begin() && *std::prev(next) == stop && u.last_use < stop_began_) return 0;   // its turn at this stop is still to come
   const uint64_t ahead = next != u.stops.end() ? *next - stop : uint64_t{u.stops.front()} + route_length_ - stop;
   return u.chosen ? std::max(ahead, age) : ahead;
 }

@@ -52,6 +52,7 @@ Result<uint64_t> StreamedRun::go() {
   make_route();
   for (uint32_t at = 0; at < stops_.size(); ++at) {
     const Stop& stop = stops_[at];
+    cache_.stop_began_ = cache_.clock_ + 1;
     auto steps = steps_of(stop);
     if (!steps) return fail(steps.error());
     for (std::span<const size_t> left(*steps); !left.empty();) {

@@ -29,7 +29,7 @@ class Tile : public dispatch::Resident {
     bool pinned = false;              ///< never leaves to make room
     bool seen = false;                ///< was uploaded before
     bool chosen = false;              ///< runs only where ids choose it (rows of an embedding, experts)
-    uint64_t last_use = 0;            ///< when a step used it last, in stops
+    uint64_t last_use = 0;            ///< when a step used it last, by the cache's clock
     uint64_t route = 0;               ///< which route `stops` belongs to
     std::vector<uint32_t> stops;      ///< where on that route it is used
   } upkeep;

@@ -30,7 +30,13 @@ WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gg
   if (bounded_) ahead_ = std::make_unique<Loader::Queue>(loader_);
 }
 
-WeightCache::~WeightCache() { ahead_.reset(); }
+WeightCache::~WeightCache() {
+  ahead_.reset();
+  if (!bounded_) return;
+  const Counters& c = counters_;
+  log(LogLevel::Debug, "weights within {}: {} hits, {} misses, {} uploads of {} in all, {} evictions ({} buffers taken over, {} destroyed), {} stalls",
+      human_bytes(options_.budget), c.hits, c.misses, c.uploads, human_bytes(c.upload_bytes), c.evictions, c.recycled, c.destroyed, c.stalls);
+}
 
 // ---- what the file has ----------------------------------------------------------------------------------------------
 
@@ -46,11 +52,12 @@ Result<TensorRef> WeightCache::tensor_opt(std::string_view name) {
   if (!bounded_) return find(name, limit_, false);
   if (is_experts(*info)) return find(name, limit_, true);
   if (layer_of(name) >= 0 || info->n_dims == 1) return find(name, limit_, false);
-  // Embeddings and output projections are large, and kernels take them in any tiles: a third of the room each, so that one
-  // can be read while another is in use.
+  // Embeddings and output projections are large, and kernels take them in any tiles. Small ones leave more room to the
+  // layers, but each needs a pipeline of its own: an eighth of the room, or some 32 in all, and never more than a third.
   const auto layout = gguf::row_layout(info->type, info->dims[0]);
   const uint64_t least = layout ? uint64_t{layout->row_bytes} + layout->table_bytes : 0;
-  return find(name, std::min(limit_, std::max(room() / 3, least)), false);
+  const uint64_t suits = std::min(std::max(room() / 8, gpu_bytes(*info) / 32), room() / 3);
+  return find(name, std::min(limit_, std::max(suits, least)), false);
 }
 
 Result<TensorRef> WeightCache::find(std::string_view name, uint64_t max_bytes, bool by_matrix) {

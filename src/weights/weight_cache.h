@@ -169,7 +169,8 @@ class WeightCache {
   // under the turn
   uint64_t route_ = 0;          ///< number of the route that tiles' stops belong to
   uint32_t route_length_ = 0;
-  uint64_t clock_ = 0;          ///< stops passed so far
+  uint64_t clock_ = 0;          ///< counts what was brought in so far
+  uint64_t stop_began_ = 0;     ///< the clock's first value at this stop
   Loader loader_;               // last but one: its threads use what stands above
   std::unique_ptr<Loader::Queue> ahead_;   ///< under a budget: what comes next
 };
