@@ -2,26 +2,27 @@
 
 #include <algorithm>
 
-#include "model/family.h"
+#include "gull/engine.h"
 #include "text/tokenizer.h"
 
 namespace gull::app {
 
 Result<ModelSummary> check_model(std::shared_ptr<const gguf::File> file) {
-  auto family = model::make_family(file);
-  if (!family) return fail(family.error());
+  const auto check = gull::check_model(*file);
+  if (!check) return fail(check.error());
   // A vocabulary of an unknown kind leaves `gull logits` usable, but not text.
   if (auto tokenizer = text::Tokenizer::from_gguf(*file); !tokenizer) return fail(tokenizer.error());
 
-  const model::Config& config = (*family)->config();
   ModelSummary summary;
-  summary.embedding = config.embedding;
-  summary.trained_context = config.context;
-  summary.context = std::min(config.context, 4096u);
-  for (const auto& tensor : file->tensors()) summary.weights += tensor.bytes;
-  for (const auto& layer : config.kv)
-    if (layer.shares < 0) summary.kv += uint64_t{2} * layer.heads * layer.head_dim * summary.context * 2;
-  for (const auto& state : config.states) summary.states += state.floats * sizeof(float);
+  summary.embedding = check->embedding;
+  summary.trained_context = check->context;
+  summary.context = std::min(check->context, 4096u);
+  const auto memory = gull::predict_memory(file);
+  if (!memory) return fail(memory.error());
+  summary.weights = memory->weights;
+  summary.states = check->states;
+  summary.kv = memory->kv - check->states;
+  summary.working = memory->activations + memory->parameters + memory->staging;
   return summary;
 }
 
