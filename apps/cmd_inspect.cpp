@@ -164,7 +164,7 @@ std::string summary_text(const ModelSummary& need) {
                                  human_bytes(need.total()), human_bytes(need.weights));
   if (need.kv) text += fmt::format(", {} of keys and values for {} tokens of the {} it was trained for", human_bytes(need.kv), need.context, need.trained_context);
   if (need.states) text += fmt::format(", {} of state", human_bytes(need.states));
-  return text + "), and working memory\n";
+  return text + fmt::format(", {} of working memory)\n", human_bytes(need.working));
 }
 
 std::string describe(const gguf::File& file, const Result<ModelSummary>& check, bool all) {
@@ -185,7 +185,7 @@ Json to_json(const gguf::File& file, const Result<ModelSummary>& check) {
                {"architecture", file.architecture()}, {"parameters", parameters(file)}, {"supported", check.has_value()}};
   if (check) {
     json["embedding"] = check->embedding;
-    json["gpu_memory"] = {{"weights", check->weights}, {"kv", check->kv}, {"states", check->states}, {"context", check->context}, {"total", check->total()}};
+    json["gpu_memory"] = {{"weights", check->weights}, {"kv", check->kv}, {"states", check->states}, {"working", check->working}, {"context", check->context}, {"total", check->total()}};
   } else {
     json["reason"] = reason(file, check.error());
   }

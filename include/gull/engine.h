@@ -138,6 +138,10 @@ struct ModelCheck {
 /// Whether gull can run a file, from its header alone and without a GPU. Errors: what keeps gull from it (an architecture,
 /// a setting, a tensor or a type of weights that it does not know), named.
 Result<ModelCheck> check_model(const gguf::File& file);
+/// GPU memory that the model and one session will take when it is loaded with these options, by category; `peak` is the
+/// total. Found without a GPU, for one with the usual features: nothing is read or uploaded. Errors: as check_model; a buffer
+/// that a GPU could not bind.
+Result<MemoryUse> predict_memory(std::shared_ptr<const gguf::File> file, const LoadOptions& options = {});
 
 class Session;
 

@@ -16,7 +16,7 @@
 namespace gull {
 
 struct Model::Impl {
-  std::shared_ptr<gguf::File> file;
+  std::shared_ptr<const gguf::File> file;
   std::shared_ptr<gpu::Device> device;
   std::unique_ptr<dispatch::PipelineCache> pipelines;
   std::unique_ptr<weights::WeightCache> weights;

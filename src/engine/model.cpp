@@ -137,6 +137,20 @@ Result<std::shared_ptr<Model>> Model::load(std::shared_ptr<gguf::File> file, Loa
   return std::shared_ptr<Model>(new Model(std::move(impl)));
 }
 
+Result<MemoryUse> predict_memory(std::shared_ptr<const gguf::File> file, const LoadOptions& options) {
+  Model::Impl model;
+  auto family = model::make_family(*file);
+  if (!family) return fail(family.error());
+  model.file = std::move(file);
+  model.family = std::move(*family);
+  model.options = options;
+  model.device = gpu::Device::imaginary(engine::usual_caps());
+  if (auto ok = choose_settings(model); !ok) return fail(ok.error());
+  auto prediction = engine::predict(model);
+  if (!prediction) return fail(prediction.error());
+  return prediction->memory;
+}
+
 const text::TokenTrie& Model::Impl::token_trie() {
   Lock lock(trie_mutex);
   if (!trie) {

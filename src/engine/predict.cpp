@@ -142,6 +142,17 @@ Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache
   return out;
 }
 
+gpu::Caps usual_caps() {
+  gpu::Caps caps;
+  caps.f16 = caps.subgroups = caps.linear_subgroups = caps.packed_dot = caps.naga = true;
+  caps.subgroup_min = caps.subgroup_max = 32;
+  caps.max_buffer = caps.max_binding = uint64_t{4} << 30;
+  caps.max_uniform = 65536;
+  caps.max_workgroup_memory = 32768;
+  caps.max_invocations = caps.max_workgroup_x = 1024;
+  return caps;
+}
+
 std::string figures(const Model::Impl& model, const Prediction& p) {
   return fmt::format("{} on the GPU: weights {}, KV cache {} for {} tokens, activations {}, other {}", human_bytes(p.memory.total),
                      human_bytes(p.memory.weights), human_bytes(p.memory.kv), model.context, human_bytes(p.memory.activations),

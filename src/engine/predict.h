@@ -20,6 +20,9 @@ struct Prediction {
 /// Errors: a buffer that this device cannot bind, in words that say which setting would fit.
 Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache = nullptr);
 
+/// What a GPU of today can do, for predictions where there is none.
+gpu::Caps usual_caps();
+
 /// "5.1 GiB on the GPU: weights 4.3 GiB, KV cache 512.0 MiB for 4096 tokens, …"
 std::string figures(const Model::Impl& model, const Prediction& prediction);
 

@@ -17,7 +17,7 @@ bool is_experts(const gguf::TensorInfo& info) { return info.n_dims > 2 && info.n
 
 }  // namespace
 
-WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gguf::File> file, Options options)
+WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<const gguf::File> file, Options options)
     : device_(std::move(device)), file_(std::move(file)), options_(options),
       loader_(device_, file_, loader_options(addressable(*file_))) {
   limit_ = std::min(device_->caps().max_binding, device_->caps().max_buffer);

@@ -53,7 +53,7 @@ using UploadProgress = std::function<bool(uint64_t done, uint64_t total)>;
 /// Thread-safe.
 class WeightCache {
  public:
-  WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<gguf::File> file, Options options);
+  WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<const gguf::File> file, Options options);
   ~WeightCache();
   WeightCache(const WeightCache&) = delete;
   WeightCache& operator=(const WeightCache&) = delete;
@@ -149,7 +149,7 @@ class WeightCache {
   uint64_t room() const { return options_.budget - std::min(options_.budget, pinned_); }
 
   std::shared_ptr<gpu::Device> device_;
-  std::shared_ptr<gguf::File> file_;
+  std::shared_ptr<const gguf::File> file_;
   Options options_;
   uint64_t limit_ = 0;          ///< bytes of a tile
   uint64_t total_ = 0, pinned_ = 0;

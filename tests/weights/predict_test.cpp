@@ -54,6 +54,24 @@ void expect_predicted(const std::string& path, const LoadOptions& options) {
   expect_near(prediction->memory.total, real.peak, "peak");
 }
 
+TEST(PredictWithoutGpu, IsWithinFivePercentToo) {
+  for (const char* name : {"llama.f32.gguf", "q256.Q4_K_M.gguf", "qwen3moe.f16.gguf"}) {
+    SCOPED_TRACE(name);
+    auto file = gguf::File::open_path(fixture(name));
+    ASSERT_TRUE(file);
+    LoadOptions options;
+    options.context = 200;
+    const auto predicted = predict_memory(*file, options);
+    ASSERT_TRUE(predicted) << predicted.error().message;
+    auto model = Model::load(*file, options);
+    ASSERT_TRUE(model) << model.error().message;
+    auto session = Session::create(*model);
+    ASSERT_TRUE((*session)->generate(std::vector<int32_t>{1, 2, 3}, {.max_tokens = 3, .ignore_eog = true}));
+    expect_near(predicted->peak, (*model)->stats().memory.peak, "peak");
+  }
+  EXPECT_FALSE(predict_memory(*gguf::File::open_path(fixture("llama.f32.gguf")), {.context = 1u << 30}));
+}
+
 class Predict : public testing::TestWithParam<const char*> {};
 
 TEST_P(Predict, IsWithinFivePercentOfThePeak) {
