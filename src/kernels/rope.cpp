@@ -9,9 +9,8 @@ namespace gull::kernels {
 namespace {
 
 /// Grid: x = heads (q, then k, then v), y = tokens; one workgroup a head, 64 threads.
-/// Bindings: qkv, K, V, State, [table], [q norm], [k norm]. The head is staged in workgroup memory: normalised, rotated,
-/// mixed where the cache
-/// wants it (kv.h), and then written back (q) or packed into the cache (k, v).
+/// Bindings: qkv, K, V, State, [table], [q norm], [k norm]. The head is staged in workgroup memory: normalised, rotated, mixed
+/// where the cache wants it (kv.h), and then written back (q) or packed into the cache (k, v).
 constexpr std::string_view kRope = R"(
 var<workgroup> h: array<f32, $D$>;
 var<workgroup> part: array<f32, 64>;
