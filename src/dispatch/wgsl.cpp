@@ -31,7 +31,8 @@ std::string expand(std::string_view text, std::initializer_list<Sub> subs) {
 std::string preamble(const gpu::Caps& caps, bool f16, bool subgroups) {
   std::string out;
   if (f16) out += "enable f16;\n";
-  if (subgroups && !caps.naga) out += "enable subgroups;\n";
+  // Kernels use subgroup operations where a whole subgroup takes a branch; Tint's analysis cannot see that, naga has none.
+  if (subgroups && !caps.naga) out += "enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n";
   return out;
 }
 

@@ -25,9 +25,11 @@ std::span<const Piece> pieces_of(Type type) {
   static constexpr Piece mxfp4[] = {{0, 1, 16}, {1, 0, 1}};
   static constexpr Piece q2_k[] = {{0, 16, 64}, {1, 0, 16}, {2, 80, 4}};
   static constexpr Piece q3_k[] = {{0, 32, 64}, {1, 0, 32}, {2, 96, 12}, {3, 108, 2}};
-  static constexpr Piece q4_k[] = {{0, 0, 144}};
-  static constexpr Piece q5_k[] = {{0, 0, 176}};
-  static constexpr Piece q6_k[] = {{0, 0, 128}, {1, 128, 64}, {2, 192, 16}, {3, 208, 2}};
+  static constexpr Piece q4_k[] = {{0, 16, 16}, {0, 48, 16}, {0, 80, 16}, {0, 112, 16}, {1, 32, 16}, {1, 64, 16}, {1, 96, 16}, {1, 128, 16}, {2, 0, 16}};
+  static constexpr Piece q5_k[] = {{0, 48, 16}, {0, 80, 16},  {0, 112, 16}, {0, 144, 16}, {1, 64, 16},
+                                   {1, 96, 16}, {1, 128, 16}, {1, 160, 16}, {2, 16, 32},  {3, 0, 16}};
+  static constexpr Piece q6_k[] = {{0, 0, 16},  {0, 32, 16}, {0, 64, 16},  {0, 96, 16},  {1, 16, 16}, {1, 48, 16},
+                                   {1, 80, 16}, {1, 112, 16}, {2, 128, 64}, {3, 192, 16}, {4, 208, 2}};
   static constexpr Piece iq4_xs[] = {{0, 8, 128}, {1, 0, 8}};
   static constexpr Piece tq1_0[] = {{0, 0, 48}, {1, 48, 4}, {2, 52, 2}};
   static constexpr Piece tq2_0[] = {{0, 0, 64}, {1, 64, 2}};

@@ -34,7 +34,7 @@ void Commands::open_pass() {
   if (pass_) return;
   WGPUComputePassDescriptor desc{};
   WGPUPassTimestampWrites writes{};
-  if (profiler_) {
+  if (profiler_ && !profiler_->inside_) {
     writes.querySet = profiler_->queries_;
     writes.beginningOfPassWriteIndex = 2 * profiler_->used_;
     writes.endOfPassWriteIndex = 2 * profiler_->used_ + 1;
@@ -42,6 +42,7 @@ void Commands::open_pass() {
     ++profiler_->used_;
   }
   pass_ = state_->procs->CommandEncoderBeginComputePass(encoder_, &desc);
+  if (profiler_ && profiler_->inside_ && profiler_->used_ == 0) profiler_->stamp(pass_, 0);
   last_pipeline_ = nullptr;
 }
 
@@ -67,7 +68,7 @@ void Commands::dispatch(const Pipeline& pipeline, const BindGroup& group, Workgr
   if (n.x > max_workgroups_ || n.y > max_workgroups_ || n.z > max_workgroups_)
     return problem(fmt::format("{}: {}×{}×{} workgroups, the device allows {} a dimension", pipeline.label(), n.x, n.y, n.z, max_workgroups_));
   if (profiler_) {
-    close_pass();
+    if (!profiler_->inside_) close_pass();
     if (profiler_->used_ >= profiler_->capacity_) return problem("more dispatches than the profiler can time");
     profiler_->labels_.push_back(pipeline.label());
   }
@@ -84,6 +85,7 @@ void Commands::dispatch(const Pipeline& pipeline, const BindGroup& group, Workgr
   procs.ComputePassEncoderSetBindGroup(pass_, 0, group.handle(), dynamic_offset ? 1 : 0, dynamic_offset);
   if (!immediates.empty()) procs.ext.set_immediates(pass_, 0, immediates.data(), immediates.size());
   procs.ComputePassEncoderDispatchWorkgroups(pass_, n.x, n.y, n.z);
+  if (profiler_ && profiler_->inside_) profiler_->stamp(pass_, ++profiler_->used_);
 }
 
 void Commands::copy(const Buffer& from, uint64_t from_offset, const Buffer& to, uint64_t to_offset, uint64_t size) {
@@ -103,6 +105,7 @@ Result<std::unique_ptr<Profiler>> Profiler::create(Device& device, uint32_t max_
   WGPUQuerySetDescriptor desc{};
   desc.type = WGPUQueryType_Timestamp;
   desc.count = 2 * profiler->capacity_;
+  profiler->inside_ = device.caps().pass_timestamps;
   auto ok = checked(*profiler->state_, "timestamp queries",
                     [&] { profiler->queries_ = profiler->state_->procs->DeviceCreateQuerySet(profiler->state_->device, &desc); });
   if (!ok) return fail(ok.error());
@@ -116,19 +119,27 @@ Profiler::~Profiler() {
   if (queries_) state_->procs->QuerySetRelease(queries_);
 }
 
+void Profiler::stamp(WGPUComputePassEncoderImpl* pass, uint32_t index) { state_->procs->ext.write_timestamp(pass, queries_, index); }
+
 void Profiler::attach(Commands& commands) { commands.profiler_ = this; }
 
 void Profiler::resolve(Commands& commands) {
   commands.close_pass();
   commands.profiler_ = nullptr;
-  if (used_) state_->procs->CommandEncoderResolveQuerySet(commands.encoder_, queries_, 0, 2 * used_, resolved_->handle(), 0);
+  if (used_) state_->procs->CommandEncoderResolveQuerySet(commands.encoder_, queries_, 0, stamps(), resolved_->handle(), 0);
 }
 
 Result<std::vector<ProfileEntry>> Profiler::collect() {
-  std::vector<uint64_t> times(2 * used_);
+  if (used_ == 0) return std::vector<ProfileEntry>{};
+  std::vector<uint64_t> times(stamps());
   if (auto ok = device_->read(*resolved_, 0, std::span<uint64_t>(times)); !ok) return fail(ok.error());
+  const auto period = state_->procs->ext.timestamp_period;
+  const double tick = period ? period(state_->queue) : 1.0;
   std::vector<ProfileEntry> out;
-  for (uint32_t i = 0; i < used_; ++i) out.push_back({labels_[i], times[2 * i + 1] - times[2 * i]});
+  for (uint32_t i = 0; i < used_; ++i) {
+    const uint64_t begin = times[inside_ ? i : 2 * i], end = times[inside_ ? i + 1 : 2 * i + 1];
+    out.push_back({labels_[i], static_cast<uint64_t>(static_cast<double>(end - begin) * tick)});
+  }
   return out;
 }
 

@@ -48,7 +48,9 @@ class Commands {
   std::vector<ReplayStep> gathered_;   ///< where an implementation encodes a list in one call (browsers)
 };
 
-/// Wraps Commands so that each dispatch is timed. One use: attach, encode, submit, collect.
+/// Wraps Commands so that each dispatch is timed. One use: attach, encode, submit, collect. Where timestamps can be written
+/// inside a pass, a dispatch's time runs from the end of the one before, its wait for that one included; elsewhere each
+/// dispatch gets a pass of its own.
 class Profiler {
  public:
   static Result<std::unique_ptr<Profiler>> create(Device& device, uint32_t max_dispatches);
@@ -67,7 +69,10 @@ class Profiler {
   WGPUQuerySetImpl* queries_ = nullptr;
   BufferRef resolved_;
   uint32_t capacity_ = 0, used_ = 0;
+  bool inside_ = false;   ///< timestamps 0…used: before the first dispatch, and after each; else two a dispatch
   std::vector<std::string> labels_;
+  void stamp(WGPUComputePassEncoderImpl* pass, uint32_t index);
+  uint32_t stamps() const { return inside_ ? used_ + 1 : 2 * used_; }
 };
 
 }  // namespace gull::gpu

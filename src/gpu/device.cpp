@@ -129,6 +129,9 @@ std::vector<WGPUFeatureName> wanted_features(const Procs& procs, WGPUAdapter ada
   caps.subgroups = want(!options.no_subgroups, WGPUFeatureName_Subgroups) ||
                    (procs.ext.naga && want(!options.no_subgroups, native_subgroups));
   caps.timestamps = want(true, WGPUFeatureName_TimestampQuery);
+  constexpr auto native_pass_timestamps = static_cast<WGPUFeatureName>(0x00030025), native_encoder_timestamps = static_cast<WGPUFeatureName>(0x00030024);
+  caps.pass_timestamps = procs.ext.naga && procs.ext.write_timestamp && caps.timestamps && want(true, native_encoder_timestamps) &&
+                         want(true, native_pass_timestamps);
   constexpr auto native_immediates = static_cast<WGPUFeatureName>(0x00030001);
   if (procs.ext.set_immediates && !options.no_immediates && !options.baseline_limits &&
       (!procs.ext.naga || procs.AdapterHasFeature(adapter, native_immediates))) {

@@ -31,7 +31,7 @@ struct Caps {
   bool f16 = false;              ///< `enable f16` works in shaders
   bool subgroups = false;        ///< subgroup built-ins work
   bool linear_subgroups = false; ///< seen here: lane i of a subgroup is invocation i of a run of a 1-D workgroup
-  bool timestamps = false;
+  bool timestamps = false, pass_timestamps = false;   ///< queries; also between the dispatches of a pass
   uint32_t immediate_bytes = 0;  ///< 0: no immediates
   bool packed_dot = false;       ///< dot4I8Packed
   bool trusted = false;          ///< shader modules without run-time checks

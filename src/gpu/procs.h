@@ -45,6 +45,9 @@ struct Extensions {
   uint64_t (*submit)(WGPUQueue, size_t, const WGPUCommandBuffer*) = nullptr;
   WGPUShaderModule (*create_trusted_module)(WGPUDevice, const WGPUShaderModuleDescriptor*) = nullptr;
   void (*set_immediates)(WGPUComputePassEncoder, uint32_t offset, const void*, size_t) = nullptr;
+  /// A timestamp between two dispatches of a pass, for devices opened with the feature for it.
+  void (*write_timestamp)(WGPUComputePassEncoder, WGPUQuerySet, uint32_t index) = nullptr;
+  float (*timestamp_period)(WGPUQueue) = nullptr;   ///< nanoseconds a tick; null: resolved timestamps are nanoseconds
   /// Suspends until at least one pending callback has run (browsers).
   void (*suspend)(WGPUInstance) = nullptr;
   /// Encodes a list in one call (browsers).

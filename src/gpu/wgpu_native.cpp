@@ -1,4 +1,4 @@
-// What only wgpu-native has: adapter lists, polling by submission, trusted shader modules, immediates.
+// What only wgpu-native has: adapter lists, polling by submission, trusted shader modules, immediates, timestamps within a pass.
 #include "gpu/procs.h"
 
 #if defined(GULL_HAS_WGPU_NATIVE)
@@ -14,6 +14,8 @@ struct Native {
   decltype(&::wgpuQueueSubmitForIndex) submit = nullptr;
   decltype(&::wgpuDeviceCreateShaderModuleTrusted) trusted = nullptr;
   decltype(&::wgpuComputePassEncoderSetImmediates) immediates = nullptr;
+  decltype(&::wgpuComputePassEncoderWriteTimestamp) timestamp = nullptr;
+  decltype(&::wgpuQueueGetTimestampPeriod) period = nullptr;
 };
 Native linked, loaded;
 
@@ -36,6 +38,8 @@ void install(Extensions& ext) {
   ext.set_immediates = [](WGPUComputePassEncoder pass, uint32_t offset, const void* data, size_t size) {
     N->immediates(pass, offset, data, size);
   };
+  ext.write_timestamp = [](WGPUComputePassEncoder pass, WGPUQuerySet queries, uint32_t index) { N->timestamp(pass, queries, index); };
+  ext.timestamp_period = [](WGPUQueue queue) { return N->period(queue); };
   ext.naga = true;
   ext.aborts_on_bad_submit = true;
 }
@@ -45,7 +49,8 @@ void install(Extensions& ext) {
 void fill_wgpu_native(Extensions& ext, void* (*symbol)(void*, const char*), void* library) {
   if (!symbol) {
     linked = {&::wgpuInstanceEnumerateAdapters, &::wgpuDevicePoll, &::wgpuQueueSubmitForIndex,
-              &::wgpuDeviceCreateShaderModuleTrusted, &::wgpuComputePassEncoderSetImmediates};
+              &::wgpuDeviceCreateShaderModuleTrusted, &::wgpuComputePassEncoderSetImmediates,
+              &::wgpuComputePassEncoderWriteTimestamp, &::wgpuQueueGetTimestampPeriod};
     install<&linked>(ext);
     return;
   }
@@ -57,7 +62,8 @@ void fill_wgpu_native(Extensions& ext, void* (*symbol)(void*, const char*), void
   const bool all = look(found.enumerate, "wgpuInstanceEnumerateAdapters") && look(found.poll, "wgpuDevicePoll") &&
                    look(found.submit, "wgpuQueueSubmitForIndex") &&
                    look(found.trusted, "wgpuDeviceCreateShaderModuleTrusted") &&
-                   look(found.immediates, "wgpuComputePassEncoderSetImmediates");
+                   look(found.immediates, "wgpuComputePassEncoderSetImmediates") &&
+                   look(found.timestamp, "wgpuComputePassEncoderWriteTimestamp") && look(found.period, "wgpuQueueGetTimestampPeriod");
   if (!all) return;   // another implementation: the standard subset serves
   loaded = found;
   install<&loaded>(ext);

@@ -1,6 +1,7 @@
 // Attention with an online softmax: any KV length, no matrix of scores. Decode splits the KV length over workgroups.
 #include <algorithm>
 
+#include "kernels/attention_row.h"
 #include "kernels/attention_tile.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
@@ -230,15 +231,15 @@ constexpr std::string_view kQuantise = R"(  workgroupBarrier();
     for (var c = 0u; c < 8u; c++) { top = max(top, abs(row[b * 8u + c])); }
     let peak = max(max(top.x, top.y), max(top.z, top.w));
     let id = select(0.0, 127.0 / peak, peak > 1e-30);
-    let at = (g.x * $D4$ / 8u + b) * 12u;
+    let at = $AT8$ * 4u;
     let q = vec4<u32>(vec4<i32>(round(row[i] * id))) & vec4<u32>(255u);
-    Y8[at + i % 8u] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
+    Y8[i % 8u / 4u * 4u * $N8$ + at + i % 4u] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
     if (i % 8u < 2u) {
       var s = vec4<f32>(0.0);
       for (var c = 0u; c < 4u; c++) { s += round(row[b * 8u + (i % 8u) * 4u + c] * id); }
-      Y8[at + 9u + i % 8u] = bitcast<u32>((s.x + s.y + s.z + s.w) * peak / 127.0);
+      Y8[8u * $N8$ + at + 1u + i % 8u] = bitcast<u32>((s.x + s.y + s.z + s.w) * peak / 127.0);
     }
-    if (i % 8u == 2u) { Y8[at + 8u] = bitcast<u32>(peak / 127.0); }
+    if (i % 8u == 2u) { Y8[8u * $N8$ + at] = bitcast<u32>(peak / 127.0); }
   }
 )";
 
@@ -251,15 +252,6 @@ struct Geometry {
   }
 };
 
-std::string range_text(const Attention& a) {
-  if (a.causal) {
-    return a.window ? fmt::format("let end = pos + 1u;\n  let start = u32(max(i32(end) - {}, 0));", a.window)
-                    : "let end = pos + 1u;\n  let start = 0u;";
-  }
-  return a.window ? fmt::format("let end = min(S.kv, pos + {0}u + 1u);\n  let start = u32(max(i32(pos) - {0}, 0));", a.window / 2)
-                  : "let end = S.kv;\n  let start = 0u;";
-}
-
 std::string declarations(const KvLayer& kv, bool sinks) {
   std::string text(kStateStruct);
   text += "@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;\n";
@@ -268,12 +260,6 @@ std::string declarations(const KvLayer& kv, bool sinks) {
   text += "@group(0) @binding(3) var<storage, read_write> y: array<vec4<f32>>;\n@group(0) @binding(4) var<uniform> S: State;\n";
   if (sinks) text += "@group(0) @binding(5) var<storage, read> sinks: array<f32>;\n";
   return text + kv_helpers(kv.type);
-}
-
-/// What a sink adds to the finished row: a logit that takes weight and gives no value.
-std::string sink_text(bool sinks) {
-  return sinks ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
-               : "let fix_out = 1.0;";
 }
 
 std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y) {
@@ -325,7 +311,8 @@ std::string part_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv,
   if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", direct && a.sinks ? 6 : 5);
   return text + expand(body, {{"T", t}, {"C", c}, {"SUBS", std::max(t / std::max(caps.subgroup_min, 4u), 1u)}, {"D", kv.head_dim}, {"D4", d4},
                               {"DT", threads}, {"PARTS", parts}, {"MANY", parts >= 16 ? 8u : parts}, {"VALS", threads * parts}, {"GROUP", a.heads / kv.heads}, {"KV", kv.heads},
-                              {"QO", q.offset}, {"YO", y.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}});
+                              {"QO", q.offset}, {"YO", y.offset}, {"SCALE", a.scale}, {"MAX", kMaxSplits}, {"PART4", d4 + 1}, {"N8", a.heads * kv.head_dim / 32},
+                              {"AT8", place8(expand("(g.x * $D4$ / 8u + b)", {{"D4", d4}}), a.heads * kv.head_dim / 32)}});
 }
 
 std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, bool quantise) {
@@ -335,7 +322,8 @@ std::string merge_source(const KvLayer& kv, const Attention& a, const Rows& y, b
   if (a.sinks) text += "@group(0) @binding(2) var<storage, read> sinks: array<f32>;\n";
   if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", a.sinks ? 3 : 2);
   const std::string body = expand(kMerge, {{"QUANTISE", quantise ? std::string(kQuantise) : std::string()}});
-  return text + expand(body, {{"T", kThreads}, {"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset},
+  return text + expand(body, {{"T", kThreads}, {"MAX", kMaxSplits}, {"PART4", geo.d4 + 1}, {"D", geo.d}, {"D4", geo.d4}, {"YO", y.offset}, {"N8", a.heads * geo.d / 32},
+                                {"AT8", place8(expand("(g.x * $D4$ / 8u + b)", {{"D4", geo.d4}}), a.heads * geo.d / 32)},
                                 {"SINKMAX", a.sinks ? "m = max(m, sinks[g.x]);" : ""}, {"SINKSUM", a.sinks ? "l += exp(sinks[g.x] - m);" : ""}});
 }
 
@@ -344,7 +332,7 @@ void merge(Recorder& r, const gpu::BufferRef& parts, const KvLayer& kv, const At
   std::string letters = "rw";
   if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
   if (y8) operands.push_back(y8), letters += 'w';
-  const std::string key = fmt::format("attention_merge:{}:{}:{}:{}", kv.head_dim, y.offset, bool(a.sinks), bool(y8));
+  const std::string key = fmt::format("attention_merge:{}:{}:{}:{}:{}", a.heads, kv.head_dim, y.offset, bool(a.sinks), bool(y8));
   r.step(key, [&] { return gpu::PipelineDesc{"attention merge", merge_source(kv, a, y, bool(y8)), kinds(letters)}; }, std::move(operands), {a.heads});
 }
 
@@ -365,17 +353,22 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
   gpu::BufferRef y8;
   if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0 && !kv_mixes(kv.type))
     y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{a.heads} * kv.head_dim / 32 * kBlock8Bytes));
+  const bool quick = attention_row_fits(r, kv);
+  const char* kernel = quick ? ":subgroups" : "";
+  const auto text = [&](bool direct, bool quantise) {
+    return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise) : part_source(r.caps(), q, kv, a, y, direct, quantise);
+  };
   if (r.short_context) {
     operands.push_back(y.buffer), operands.push_back(r.state);
     if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
     if (y8) operands.push_back(y8), letters += 'w';
-    r.step(key + (y8 ? ":row8" : ":row"), [&] { return gpu::PipelineDesc{"attention row", part_source(r.caps(), q, kv, a, y, true, bool(y8)), kinds(letters)}; },
+    r.step(key + (y8 ? ":row8" : ":row") + kernel, [&] { return gpu::PipelineDesc{"attention row", text(true, bool(y8)), kinds(letters)}; },
            std::move(operands), {a.heads});
   } else {
     auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
     if (r.failed()) return;
     operands.push_back(parts), operands.push_back(r.state);
-    r.step(key + ":part", [&] { return gpu::PipelineDesc{"attention part", part_source(r.caps(), q, kv, a, y, false, false), kinds(letters)}; },
+    r.step(key + ":part" + kernel, [&] { return gpu::PipelineDesc{"attention part", text(false, false), kinds(letters)}; },
            std::move(operands), {a.heads}, {}, {1, dispatch::Var::Splits, 1});
     merge(r, parts, kv, a, y, y8);
   }

@@ -1,6 +1,9 @@
 #include "kernels/matmul8.h"
 
+#include <algorithm>
+
 #include "kernels/dot8/dot8.h"
+#include "kernels/matvec.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -87,30 +90,28 @@ fn main(@builtin(global_invocation_id) g: vec3<u32>) {
 )";
 
 /// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; k in units of 64.
-struct Shape { uint32_t m, n; };
+struct Shape { uint32_t m, n, buffers = 1; };
 
-/// Grid: x = ⌈rows ÷ BN⌉, y = ⌈tokens ÷ BM⌉. Bindings: X8, W, y, State, [bias].
-/// A unit of both operands is staged as bytes, and the next one is on its way from memory while this one is multiplied; four multiplications an instruction, sums as integers over a block of 32,
-/// then scaled into f32. Neighbouring threads read neighbouring vec4 of the staged rows.
-constexpr std::string_view kMatmul = R"(
-@group(0) @binding(0) var<storage, read> X8: array<vec4<u32>>;
-@group(0) @binding(1) var<storage, read> W0: array<vec4<u32>>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
-@group(0) @binding(3) var<uniform> S: State;
-$BIAS$
-var<workgroup> xq: array<vec4<u32>, $BM4$>;
-var<workgroup> xs: array<vec4<f32>, $BM2$>;
-var<workgroup> wq: array<vec4<u32>, $BN4$>;
-var<workgroup> ws: array<vec4<f32>, $BN$>;
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let n0 = wid.x * $BN$;
-  let m0 = wid.y * $BM$;
+/// Grid: x = ⌈tokens ÷ BM⌉ (neighbours read the same weights), y = Σ ⌈rows ÷ BN⌉ over the projections. Bindings: X8, a W each, the y's, State, biases.
+/// Projections of one input share a dispatch, since a few of them alone would leave most of the GPU idle; each workgroup
+/// works on one. A unit of both operands is staged as bytes, and the next one is on its way from memory while this one is
+/// multiplied; four multiplications an instruction, sums as integers over a block of 32, then scaled into f32. Neighbouring
+/// threads read neighbouring vec4 of the staged rows.
+constexpr std::string_view kShared = R"(
+var<workgroup> xq: array<vec4<u32>, $B$ * $BM4$>;
+var<workgroup> xs: array<vec4<f32>, $B$ * $BM2$>;
+var<workgroup> wq: array<vec4<u32>, $B$ * $BN4$>;
+var<workgroup> ws: array<vec4<f32>, $B$ * $BN$>;
+)";
+
+constexpr std::string_view kProduct = R"(
+fn product$S$(n0: u32, m0: u32, t: u32) {
   let tx = t % 16u;
   let ty = t / 16u;
 $INIT$
 $FETCH0$
   for (var u = 0u; u < $UNITS$; u++) {
+$BUFFER$
 $STAGE$
     workgroupBarrier();
     if (u + 1u < $UNITS$) {
@@ -118,7 +119,7 @@ $STAGE$
 $FETCH$
     }
 $INNER$
-    workgroupBarrier();
+$FREE$
   }
 $STORE$
 }
@@ -128,7 +129,7 @@ $STORE$
 std::string inner_text(uint32_t tm, uint32_t tn, bool halves, uint32_t h) {
   std::string text = "    {\n";
   const auto staged = [&](const char* array, const char* b, uint32_t block, const char* thread, uint32_t i) {
-    return fmt::format("{}[{}u * {} + {} + {}u]", array, block, b, thread, i * 16);
+    return fmt::format("{}[{}u * {} + {} + {}u + {}]", array, block, b, thread, i * 16, array[0] == 'x' ? (array[1] == 'q' ? "xb" : "xsb") : (array[1] == 'q' ? "wb" : "wsb"));
   };
   for (uint32_t i = 0; i < tm; ++i)
     text += fmt::format("      let a{0} = {1}; let b{0} = {2}; let s{0} = {3};\n", i, staged("xq", "$BM$", 2 * h, "ty", i), staged("xq", "$BM$", 2 * h + 1, "ty", i),
@@ -138,9 +139,9 @@ std::string inner_text(uint32_t tm, uint32_t tn, bool halves, uint32_t h) {
                         staged("ws", "$BN$", 0, "tx", j), h ? "zw" : "xy");
     for (uint32_t i = 0; i < tm; ++i) {
       if (halves)
-        text += fmt::format("        c{0}_{1} += w.x * (s{0}.x * f32(d40(p, a{0})) - 32.0 * s{0}.y) + w.y * (s{0}.x * f32(d40(q, b{0})) - 32.0 * s{0}.z);\n", i, j);
+        text += fmt::format("        c{0}_{1} += w.x * (s{0}.x * f32(d4$S$(p, a{0})) - 32.0 * s{0}.y) + w.y * (s{0}.x * f32(d4$S$(q, b{0})) - 32.0 * s{0}.z);\n", i, j);
       else
-        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d40(p, a{0}) + d40(q, b{0})) + w.y * s{0}.w;\n", i, j);
+        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d4$S$(p, a{0}) + d4$S$(q, b{0})) + w.y * s{0}.w;\n", i, j);
     }
     text += "      }\n";
   }
@@ -154,21 +155,74 @@ Staging staging_text(Shape s) {
   const auto guard = [](uint32_t first, uint32_t total) { return first + 256 <= total ? std::string() : fmt::format("if (t + {}u < {}u) ", first, total); };
   for (uint32_t i = 0; i * 256 < s.n; ++i) {
     out.declare += fmt::format("  var w{}: R8;\n", i);
-    out.fetch += fmt::format("      {0}{{ w{1} = l80(min(n0 + t + {2}u, $LAST$) * $ROW4$, next); }}\n", guard(i * 256, s.n), i, i * 256);
-    out.stage += fmt::format("    {0}{{ let w = u80(w{1}, u); let i = t + {2}u; wq[i] = w.q0; wq[$BN$ + i] = w.q1; wq[2u * $BN$ + i] = w.q2; wq[3u * $BN$ + i] = w.q3; ws[i] = w.s; }}\n",
+    out.fetch += fmt::format("      {0}{{ w{1} = l8$S$(min(n0 + t + {2}u, $LAST$) * $ROW4$, next); }}\n", guard(i * 256, s.n), i, i * 256);
+    out.stage += fmt::format("    {0}{{ let w = u8$S$(w{1}, u); let i = t + {2}u; wq[wb + i] = w.q0; wq[wb + $BN$ + i] = w.q1; wq[wb + 2u * $BN$ + i] = w.q2; wq[wb + 3u * $BN$ + i] = w.q3; ws[wsb + i] = w.s; }}\n",
                              guard(i * 256, s.n), i, i * 256);
   }
   for (uint32_t i = 0; i * 256 < 2 * s.m; ++i) {
     out.declare += fmt::format("  var x{0}: vec4<u32>; var y{0}: vec4<u32>; var z{0}: vec4<u32>;\n", i);
-    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa0(next); let at = (min(m0 + i % $BM$, S.n - 1u) * $BLOCKS$ + select(ab.x, ab.y, i >= $BM$)) * 3u;\n"
+    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa$S$(next); let at = (min(m0 + i % $BM$, S.n - 1u) * $BLOCKS$ + select(ab.x, ab.y, i >= $BM$)) * 3u;\n"
                              "        x{2} = X8[at]; y{2} = X8[at + 1u]; z{2} = X8[at + 2u]; }}\n", guard(i * 256, 2 * s.m), i * 256, i);
-    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[i] = vec4<f32>(s.x, s.y, s.z, s.y + s.z); }}\n",
+    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = xb + 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[xsb + i] = vec4<f32>(s.x, s.y, s.z, s.y + s.z); }}\n",
                              guard(i * 256, 2 * s.m), i * 256, i);
   }
   return out;
 }
 
-std::string source(const Projection& p, const weights::Tile& tile, bool add, Shape shape) {
+/// One projection of a dispatch: the rows of one tile.
+struct Segment {
+  const Projection* p;
+  weights::TileRef tile;
+  size_t y = 0;                ///< which of the bound results it goes to
+};
+
+struct Product {
+  std::vector<Segment> segments;
+  std::vector<gpu::BufferRef> ys;
+  Shape shape;
+  bool add = false;
+
+  uint32_t workgroups(const Segment& s) const { return static_cast<uint32_t>((s.tile->rows + shape.n - 1) / shape.n); }
+  std::string key() const;
+  std::string label() const;
+  Result<std::string> source() const;
+  std::string bindings() const;
+
+ private:
+  std::string segment_text(size_t i) const;
+};
+
+std::string Product::key() const {
+  std::string key = fmt::format("matmul8:{}:{}:{}:{}", shape.m, shape.n, shape.buffers, add);
+  for (const Segment& s : segments)
+    key += fmt::format("/{}:{}:{}/{}:{}:{}:{}", static_cast<int>(s.p->weight->type), s.p->weight->k, s.tile->rows, s.y, s.p->y.stride,
+                       s.p->y.offset + s.tile->first_row, s.p->bias ? s.tile->first_row + 1 : 0);
+  return key;
+}
+
+std::string Product::label() const {
+  uint64_t rows = 0;
+  for (const Segment& s : segments) rows += s.tile->rows;
+  return fmt::format("matmul8 {} {} -> {}", gguf::type_traits(segments[0].p->weight->type)->name, segments[0].p->weight->k, rows);
+}
+
+std::string Product::bindings() const {
+  std::string text;
+  int next = 0;
+  const auto bind = [&](const char* access, const std::string& name, const char* type) {
+    text += fmt::format("@group(0) @binding({}) var<{}> {}: {};\n", next++, access, name, type);
+  };
+  bind("storage, read", "X8", "array<vec4<u32>>");
+  for (size_t i = 0; i < segments.size(); ++i) bind("storage, read", fmt::format("W{}", i), "array<vec4<u32>>");
+  for (size_t i = 0; i < ys.size(); ++i) bind("storage, read_write", fmt::format("out{}", i), "array<f32>");
+  bind("uniform", "S", "State");
+  for (size_t i = 0; i < segments.size(); ++i)
+    if (segments[i].p->bias) bind("storage, read", fmt::format("bias{}", i), "array<f32>");
+  return text;
+}
+
+std::string Product::segment_text(size_t index) const {
+  const Segment& s = segments[index];
   const uint32_t tm = shape.m / 16, tn = shape.n / 16;
   const Staging staging = staging_text(shape);
   std::string init = staging.declare, store;
@@ -177,26 +231,44 @@ std::string source(const Projection& p, const weights::Tile& tile, bool add, Sha
   for (uint32_t i = 0; i < tm; ++i) {
     store += fmt::format("  {{ let m = m0 + ty + {}u; if (m < S.n) {{\n", i * 16);
     for (uint32_t j = 0; j < tn; ++j)
-      store += fmt::format("    {{ let n = n0 + tx + {}u; if (n <= {}u) {{ y[m * {}u + {}u + n] {} c{}_{}{}; }} }}\n", j * 16, tile.rows - 1, p.y.stride,
-                           p.y.offset + tile.first_row, add ? "+=" : "=", i, j, p.bias ? fmt::format(" + bias[{}u + n]", tile.first_row) : "");
+      store += fmt::format("    {{ let n = n0 + tx + {}u; if (n <= {}u) {{ out{}[m * {}u + {}u + n] {} c{}_{}{}; }} }}\n", j * 16, s.tile->rows - 1, s.y,
+                           s.p->y.stride, s.p->y.offset + s.tile->first_row, add ? "+=" : "=", i, j,
+                           s.p->bias ? fmt::format(" + bias{}[{}u + n]", index, s.tile->first_row) : "");
     store += "  } }\n";
   }
-  const auto k = static_cast<uint32_t>(p.weight->k);
-  const bool halves = unpack8_halves(p.weight->type);
-  const std::string body = expand(kMatmul, {{"INIT", init}, {"FETCH", staging.fetch}, {"FETCH0", "  { let next = 0u;\n" + staging.fetch + "  }\n"}, {"STAGE", staging.stage}, {"STORE", store}, {"INNER", inner_text(tm, tn, halves, 0) + inner_text(tm, tn, halves, 1)},
-                                            {"BIAS", p.bias ? "@group(0) @binding(4) var<storage, read> bias: array<f32>;" : ""}});
-  return std::string(kStateStruct) +
-         expand(body, {{"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4}, {"UNITS", k / 64},
-                       {"BLOCKS", k / 32}, {"LAST", tile.rows - 1}, {"ROW4", p.weight->layout.row_bytes / 16}});
+  const auto k = static_cast<uint32_t>(s.p->weight->k);
+  const bool halves = unpack8_halves(s.p->weight->type);
+  const std::string body = expand(kProduct, {{"INIT", init}, {"FETCH", staging.fetch}, {"FETCH0", "  { let next = 0u;\n" + staging.fetch + "  }\n"},
+                                             {"STAGE", staging.stage},
+                                             {"BUFFER", shape.buffers == 2 ? "    let xb = (u & 1u) * $BM4$; let xsb = (u & 1u) * $BM2$; let wb = (u & 1u) * $BN4$; let wsb = (u & 1u) * $BN$;" : "    let xb = 0u; let xsb = 0u; let wb = 0u; let wsb = 0u;"},
+                                             {"FREE", shape.buffers == 2 ? "" : "    workgroupBarrier();"}, {"STORE", store}, {"INNER", inner_text(tm, tn, halves, 0) + inner_text(tm, tn, halves, 1)}});
+  return expand(body, {{"S", std::to_string(index)}, {"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4},
+                       {"UNITS", k / 64}, {"BLOCKS", k / 32}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
 }
 
-Shape shape_for(const gpu::Caps& caps, uint64_t rows, uint32_t tokens) {
+Result<std::string> Product::source() const {
+  std::string text = std::string(kStateStruct) + bindings() + std::string(unit8_structs()) +
+                     expand(kShared, {{"B", shape.buffers}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4}});
+  std::string choose;
+  uint32_t first = 0;
+  for (size_t i = 0; i < segments.size(); ++i) {
+    auto unpack = unpack8(segments[i].p->weight->layout, std::to_string(i));
+    if (!unpack) return fail(unpack.error());
+    text += *unpack + segment_text(i);
+    const std::string call = fmt::format("product{}((wid.y - {}u) * {}u, wid.x * {}u, t);", i, first, shape.n, shape.m);
+    first += workgroups(segments[i]);
+    choose += i + 1 < segments.size() ? fmt::format("  if (wid.y < {}u) {{ {} return; }}\n", first, call) : "  " + call + "\n";
+  }
+  return text + "@compute @workgroup_size(256)\nfn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {\n" + choose + "}\n";
+}
+
+Shape shape_for(const gpu::Caps& caps, uint32_t tokens) {
   if (caps.max_workgroup_memory < 32768 || caps.software) return {32, 64};
   if (tokens <= 64) return {32, 64};
-  return rows >= 1024 ? Shape{64, 128} : Shape{64, 64};   // measured on an H200: 128 × 128 leaves no second workgroup a place
+  return {64, 64, 2};   // measured on an H200: as fast as 64 × 128, and less idle at the end of small products
 }
 
-uint32_t memory_of(Shape s) { return s.m * 96 + s.n * 80; }
+uint32_t memory_of(Shape s) { return (s.m * 96 + s.n * 80) * s.buffers; }
 
 gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
   return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.max_tokens));
@@ -220,25 +292,38 @@ gpu::BufferRef quantised(Recorder& r, const Rows& x) {
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
   if (!has_dot8(p.weight->type) || p.weight->k % 64 || p.weight->k != x.width || x.offset % 4 || x.stride % 4) return false;
-  return memory_of(shape_for(r.caps(), p.weight->rows, r.max_tokens)) <= r.caps().max_workgroup_memory;
+  return memory_of(shape_for(r.caps(), r.max_tokens)) <= r.caps().max_workgroup_memory;
 }
 
-void matmul8_tile(Recorder& r, const Rows& x, const Projection& p, const std::shared_ptr<weights::Tile>& tile, bool add) {
+void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bool add) {
   if (r.failed()) return;
+  Product product;
+  uint64_t biases = 0;
+  for (const Projection& p : outputs) {
+    const auto y = std::find(product.ys.begin(), product.ys.end(), p.y.buffer);
+    product.segments.push_back({&p, only_tile(p), static_cast<size_t>(y - product.ys.begin())});
+    if (y == product.ys.end()) product.ys.push_back(p.y.buffer);
+    biases += p.bias ? 1 : 0;
+  }
+  if (outputs.size() > 1 && 1 + outputs.size() + product.ys.size() + biases > r.caps().max_storage_buffers) {
+    for (const Projection& p : outputs) matmul8(r, x, {&p, 1}, add);
+    return;
+  }
+  product.shape = shape_for(r.caps(), r.max_tokens);
+  product.add = add;
   auto x8 = quantised(r, x);
-  auto unpack = unpack8(p.weight->layout, "0");
-  if (!unpack) return r.fail_with(unpack.error());
-  if (r.failed()) return;
-  const Shape s = shape_for(r.caps(), tile->rows, r.max_tokens);
-  const std::string key = fmt::format("matmul8:{}:{}/{}:{}:{}/{}:{}:{}:{}", s.m, s.n, static_cast<int>(p.weight->type), p.weight->k, tile->rows,
-                                      p.y.stride, p.y.offset + tile->first_row, add, p.bias ? tile->first_row + 1 : 0);
-  const auto describe = [&] {
-    return gpu::PipelineDesc{fmt::format("matmul8 {} {} -> {}", gguf::type_traits(p.weight->type)->name, p.weight->k, tile->rows),
-                             source(p, *tile, add, s) + *unpack, kinds(p.bias ? "rrwur" : "rrwu")};
-  };
-  std::vector<dispatch::Operand> operands{x8, tile, p.y.buffer, r.state};
-  if (p.bias) operands.push_back(vector_operand(p.bias));
-  r.step(key, describe, std::move(operands), {static_cast<uint32_t>((tile->rows + s.n - 1) / s.n)}, {1, dispatch::Var::Tokens, s.m});
+  auto text = product.source();
+  if (!text) return r.fail_with(text.error());
+  std::vector<dispatch::Operand> operands{x8};
+  std::string letters = "r";
+  uint32_t workgroups = 0;
+  for (const Segment& s : product.segments) operands.push_back(s.tile), letters += 'r', workgroups += product.workgroups(s);
+  for (const auto& y : product.ys) operands.push_back(y), letters += 'w';
+  operands.push_back(r.state), letters += 'u';
+  for (const Segment& s : product.segments)
+    if (s.p->bias) operands.push_back(vector_operand(s.p->bias)), letters += 'r';
+  r.step(product.key(), [&] { return gpu::PipelineDesc{product.label(), *text, kinds(letters)}; }, std::move(operands), {1, dispatch::Var::Tokens, product.shape.m},
+         {workgroups});
 }
 
 void quantise_normed(Recorder& r, const Rows& x, const Norm& n, const Rows& normed) {

@@ -1,14 +1,17 @@
 // Matrix × matrix with 8-bit activations: the prefill kernel of fast mode. Private to src/kernels.
 #pragma once
 
+#include <span>
+
 #include "kernels/ops.h"
 
 namespace gull::kernels {
 
 /// Whether this projection, device and the options can use it.
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p);
-/// y (+)= x·Wᵀ (+ bias) for one tile of the weight; quantises x first, unless that stands already.
-void matmul8_tile(Recorder& r, const Rows& x, const Projection& p, const std::shared_ptr<weights::Tile>& tile, bool add);
+/// y (+)= x·Wᵀ (+ bias) for each projection, of the tile that it names or of its weight's only one, in one dispatch where the
+/// device has bindings enough; quantises x first, unless that stands already.
+void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bool add);
 
 /// Leaves norm(x) quantised as the twin of `normed`, whose own memory is not written: for products that read the twin.
 void quantise_normed(Recorder& r, const Rows& x, const Norm& n, const Rows& normed);

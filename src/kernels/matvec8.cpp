@@ -16,9 +16,14 @@ bool shuffles_rows(const gpu::Caps& caps) { return caps.subgroups && caps.linear
 /// `threads` a workgroup; `per_row` of them share a row along k, each works on `rows` rows at a time.
 struct Shape8 { uint32_t threads, per_row, rows; };
 
-/// Measured on an H200 over 4096 × 14336 and its like: 512 threads, 32 a row, two rows each, read fastest.
-Shape8 shape_for(const gpu::Caps& caps, uint32_t k) {
-  if (shuffles_rows(caps) && caps.max_invocations >= 512 && caps.max_workgroup_x >= 512) return {512, 32, 2};
+/// Measured on an H200 over the shapes of 135m, 1b and 8b models (bench/README.md): two rows at a time hide the latency of memory
+/// and still leave registers for many threads; a gated pair is four rows, so its workgroups are smaller; short rows, or few of
+/// them, are over sooner with one row at a time.
+Shape8 shape_for(const gpu::Caps& caps, uint32_t k, uint64_t rows, bool gated) {
+  if (shuffles_rows(caps) && caps.max_invocations >= 512 && caps.max_workgroup_x >= 512) {
+    if (k <= 1024 || (k <= 2048 && rows < 2048)) return {512, 16, 1};
+    return gated ? Shape8{256, 16, 2} : Shape8{512, 32, 2};
+  }
   const uint32_t per_row = std::clamp(std::bit_ceil(k / 64), 8u, 32u);
   return {256, per_row, std::max(32 / (256 / per_row), 1u)};
 }
@@ -41,7 +46,9 @@ class Writer8 {
       segments_.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
     }
     k_ = static_cast<uint32_t>(segments_[0].tensor->k);
-    shape_ = shape_for(caps, k_);
+    uint64_t rows = 0;
+    for (const Segment8& s : segments_) rows += s.tile->rows;
+    shape_ = shape_for(caps, k_, rows, m_.base.gated);
   }
 
   uint32_t groups() const { return shape_.threads / shape_.per_row; }
@@ -107,7 +114,7 @@ class Writer8 {
   }
 
   Result<std::string> source() const {
-    std::string text = preamble(caps_, false, shuffles()) + declarations();
+    std::string text = preamble(caps_, false, shuffles()) + declarations() + std::string(unit8_structs());
     for (size_t i = 0; i < segments_.size(); ++i) {
       auto dot = dot8(segments_[i].tensor->layout, std::to_string(i));
       if (!dot) return fail(dot.error());
@@ -122,7 +129,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   let group = t / $TPR$;
   var norm = 1.0;
 )", {{"T", shape_.threads}, {"TPR", shape_.per_row}});
-    if (m_.squares)
+    if (m_.squares && !one_subgroup())
       text += expand("  var squares = 0.0;\n  for (var i = t; i < $N$; i += $T$) { squares += Sq[i]; }\n", {{"N", k_ / 32}, {"T", shape_.threads}});
     if (!m_.x8) text += quantise_text();
     text += "  var v = 0.0;\n";
@@ -173,7 +180,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     if (m_.base.norm) text += fmt::format("var<workgroup> sq: array<f32, {}>;\n", shape_.threads);
     if (m_.next_norm) text += fmt::format("var<workgroup> resq: array<f32, {}>;\n", rows_per_workgroup());
     if (!shuffles()) text += fmt::format("var<workgroup> part: array<f32, {}>;\n", rows_per_workgroup() * (shape_.per_row + 1) * results());
-    return text + fmt::format("var<workgroup> res: array<f32, {}>;\n", rows_per_workgroup() * results());
+    return text + fmt::format("var<workgroup> res: array<f32, {}>;\n", rows_per_workgroup() * results() * parts());
+  }
+  /// Subgroups that share a row: each leaves its part of the sum.
+  uint32_t parts() const { return shuffles() ? std::max(shape_.per_row / 32, 1u) : 1; }
+  std::string sum_of(const std::string& row) const {
+    std::string sum = "(";
+    for (uint32_t i = 0; i < parts(); ++i) sum += fmt::format("{}res[({}) * {}u + {}u]", i ? " + " : "", row, parts(), i);
+    return sum + ")";
   }
   uint32_t results() const { return m_.base.gated ? 2 : 1; }
 
@@ -194,9 +208,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
                        "    let m = max(max(am.x, am.y), max(am.z, am.w));\n"
                        "    let d = m / 127.0;\n    let id = select(0.0, 127.0 / m, m > 1e-30);\n"
                        "    var s0 = vec4<i32>(0); var s1 = vec4<i32>(0);\n" + pack +
-                       "    X8[b * 3u] = vec4<u32>(" + word(0) + ", " + word(1) + ", " + word(2) + ", " + word(3) + ");\n" +
-                       "    X8[b * 3u + 1u] = vec4<u32>(" + word(4) + ", " + word(5) + ", " + word(6) + ", " + word(7) + ");\n" +
-                       "    X8[b * 3u + 2u] = bitcast<vec4<u32>>(vec4<f32>(d, d * f32(s0.x + s0.y + s0.z + s0.w), d * f32(s1.x + s1.y + s1.z + s1.w), 0.0));\n  }\n";
+                       fmt::format("    let at = {}; let n = {}u;\n", place8("b", k_ / 32), k_ / 32) +
+                       "    X8[at] = vec4<u32>(" + word(0) + ", " + word(1) + ", " + word(2) + ", " + word(3) + ");\n" +
+                       "    X8[n + at] = vec4<u32>(" + word(4) + ", " + word(5) + ", " + word(6) + ", " + word(7) + ");\n" +
+                       "    X8[2u * n + at] = bitcast<vec4<u32>>(vec4<f32>(d, d * f32(s0.x + s0.y + s0.z + s0.w), d * f32(s1.x + s1.y + s1.z + s1.w), 0.0));\n  }\n";
     if (!norm) return text + "  workgroupBarrier();\n";
     return text + expand(R"(  sq[t] = ss;
   workgroupBarrier();
@@ -216,31 +231,58 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     return fmt::format("((r0 / {0}u) * {0}u + (r0 % {0}u) / 2u + ({1} & 15u) + select(0u, {2}u, ({1} & 16u) != 0u))", d, slot, d / 2);
   }
 
+  /// Loads come first, those of the weights before all others, and nothing waits for one before all are under way: a dispatch
+  /// of a token is short, and most of it would be the latency of memory, as often as a load has to wait for another's use.
   std::string body(std::vector<size_t> which, uint32_t first_workgroup) const {
-    const uint32_t g = groups();
+    const uint32_t g = groups(), units = k_ / 64;
     const uint32_t rows = static_cast<uint32_t>(segments_[which[0]].tile->rows);
-    std::string text = expand("    let r0 = (wg - $FIRST$) * $RPW$;\n", {{"FIRST", first_workgroup}, {"RPW", rows_per_workgroup()}});
-    text += early_loads(which[0]);
+    std::string text = expand("    let r0 = (wg - $FIRST$) * $RPW$;\n    let u0 = min(lane, $LAST$);\n",
+                              {{"FIRST", first_workgroup}, {"RPW", rows_per_workgroup()}, {"LAST", units - 1}});
     for (size_t w : which)
       for (uint32_t r = 0; r < shape_.rows; ++r)
-        text += fmt::format("    var a{0}_{1} = 0.0;\n    let p{0}_{1} = min({2}, {3}u) * {4}u;\n", w, r,
+        text += fmt::format("    var a{0}_{1} = 0.0;\n    let p{0}_{1} = min({2}, {3}u) * {4}u;\n    var n{0}_{1} = l8{0}(p{0}_{1}, u0);\n", w, r,
                             row_of(fmt::format("(group + {}u)", r * g), w), rows - 1, segments_[w].tensor->layout.row_bytes / 16);
-    text += expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", k_ / 64}, {"TPR", shape_.per_row}});
+    if (units <= shape_.per_row) text += activation_loads(which, "u0");
+    return text + early_loads(which[0]) + product_text(which) + reduce_text(which) + epilogue_text(which);
+  }
+
+  /// What a unit is multiplied with. Tensors of one type read the same.
+  std::string activation_loads(const std::vector<size_t>& which, const char* unit) const {
+    std::string text;
     for (size_t w : which) {
-      text += fmt::format("      {{ let ab = qa{}(u);\n", w);
-      text += "      let a0 = X8[ab.x * 3u]; let a1 = X8[ab.x * 3u + 1u]; let sa = bitcast<vec4<f32>>(X8[ab.x * 3u + 2u]);\n"
-              "      let a2 = X8[ab.y * 3u]; let a3 = X8[ab.y * 3u + 1u]; let sb = bitcast<vec4<f32>>(X8[ab.y * 3u + 2u]);\n";
-      for (uint32_t r = 0; r < shape_.rows; ++r)
-        text += fmt::format("      a{0}_{1} += qd{0}(p{0}_{1}, u, a0, a1, a2, a3, sa, sb);\n", w, r);
-      text += "      }\n";
+      if (w != which[0] && source_of(which, w) != w) continue;
+      text += expand("      let ab$W$ = qi$W$($U$);\n"
+                     "      let s$W$ = X8[ab$W$.x]; let t$W$ = X8[$N$ + ab$W$.x]; let sa$W$ = bitcast<vec4<f32>>(X8[2u * $N$ + ab$W$.x]);\n"
+                     "      let v$W$ = X8[ab$W$.y]; let w$W$ = X8[$N$ + ab$W$.y]; let sb$W$ = bitcast<vec4<f32>>(X8[2u * $N$ + ab$W$.y]);\n",
+                     {{"N", k_ / 32}, {"W", std::to_string(w)}, {"U", unit}});
     }
-    text += "    }\n" + reduce_text(which);
-    return text + epilogue_text(which);
+    return text;
+  }
+  size_t source_of(const std::vector<size_t>& which, size_t w) const {
+    return segments_[w].tensor->type == segments_[which[0]].tensor->type ? which[0] : w;
+  }
+
+  /// The units of each row that are this thread's. Where it has several, the next is on its way from memory while one is multiplied.
+  std::string product_text(const std::vector<size_t>& which) const {
+    const uint32_t units = k_ / 64;
+    const bool several = units > shape_.per_row;
+    std::string text = expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", units}, {"TPR", shape_.per_row}});
+    if (several) text += activation_loads(which, "u") + expand("      let next = min(u + $TPR$, $LAST$);\n", {{"TPR", shape_.per_row}, {"LAST", units - 1}});
+    for (size_t w : which) {
+      const size_t x = source_of(which, w);
+      for (uint32_t r = 0; r < shape_.rows; ++r) {
+        text += fmt::format("      let c{0}_{1} = n{0}_{1};\n", w, r);
+        if (several) text += fmt::format("      n{0}_{1} = l8{0}(p{0}_{1}, next);\n", w, r);
+        text += fmt::format("      a{0}_{1} += qm{0}(c{0}_{1}, u, s{2}, t{2}, v{2}, w{2}, sa{2}, sb{2});\n", w, r, x);
+      }
+    }
+    return text + "    }\n";
   }
 
   std::string reduce_text(const std::vector<size_t>& which) const {
     std::string text;
-    if (m_.squares && shuffles())
+    if (m_.squares && one_subgroup()) {
+    } else if (m_.squares && shuffles())
       text += "    squares = subgroupAdd(squares);\n    if (t % 32u == 0u) { sq[t / 32u] = squares; }\n";   // larger subgroups write the same sum twice
     else if (m_.squares)
       text += "    sq[t] = squares;\n";
@@ -248,9 +290,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     if (shuffles()) {
       for (size_t i = 0; i < which.size(); ++i)
         for (uint32_t r = 0; r < shape_.rows; ++r) {
-          for (uint32_t step = shape_.per_row / 2; step > 0; step /= 2)
+          for (uint32_t step = std::min(shape_.per_row, 32u) / 2; step > 0; step /= 2)
             text += fmt::format("    a{0}_{1} += subgroupShuffleXor(a{0}_{1}, {2}u);\n", which[i], r, step);
-          text += fmt::format("    if (lane == 0u) {{ res[{}u + group] = a{}_{}; }}\n", i * rows_per_workgroup() + r * g, which[i], r);
+          text += fmt::format("    if (lane % 32u == 0u) {{ res[({}u + group) * {}u + lane / 32u] = a{}_{}; }}\n", i * rows_per_workgroup() + r * g, parts(), which[i], r);
         }
       return text + "    workgroupBarrier();\n";
     }
@@ -269,7 +311,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     std::string text = fmt::format("    let mine = min({}, {}u);\n", row_of(fmt::format("(t % {}u)", rows_per_workgroup()), w), s.tile->rows - 1);
     if (s.bias) text += fmt::format("    let bias = b{}[{}u + mine];\n", w, s.tile->first_row);
     if (m_.base.add) text += fmt::format("    let before = y[{}u + mine];\n", s.y_at);
-    if (m_.next_norm) text += "    let next = nn[mine];\n";
+    if (m_.next_norm) text += "    let next_norm = nn[mine];\n";
+    for (uint32_t i = 0; m_.squares && one_subgroup() && i < k_ / 32; i += 32) {
+      text += fmt::format("    var q{0} = 0.0;\n    if (t < {1}u) {{ q{0} = Sq[t + {2}u]; }}\n", i / 32, std::min(32u, k_ / 32 - i), i);
+    }
     if (m_.rope && w != 2)
       text += m_.rope->rope.neox ? fmt::format("    let cs = table[S.pos * {}u + mine % {}u];\n", m_.rope->rope.pairs, m_.kv->head_dim / 2)
                                  : fmt::format("    let cs = table[S.pos * {}u + mine % {}u / 2u];\n", m_.rope->rope.pairs, m_.kv->head_dim);
@@ -277,21 +322,33 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   }
 
   std::string epilogue_text(const std::vector<size_t>& which) const {
-    const size_t w = which[0];
-    const Segment8& s = segments_[w];
     std::string text;
+    if (m_.squares && one_subgroup()) return text + one_subgroup_norm() + epilogue_rows(which);
     if (m_.squares)
       text += expand("    var all = 0.0;\n    for (var i = 0u; i < $N$; i++) { all += sq[i]; }\n    norm = inverseSqrt(all / f32($K$) + $EPS$);\n",
                      {{"N", shuffles() ? shape_.threads / 32 : std::min(shape_.threads, k_ / 32)}, {"K", k_}, {"EPS", m_.base.norm.eps}});
-    text += expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
-    text += fmt::format("      v = res[t] * norm{};\n", s.bias ? " + bias" : "");
+    return text + epilogue_rows(which);
+  }
+
+  /// Only the 32 threads that finish rows need the norm.
+  std::string one_subgroup_norm() const {
+    std::string sum = "q0";
+    for (uint32_t i = 1; i < (k_ / 32 + 31) / 32; ++i) sum += fmt::format(" + q{}", i);
+    return expand("    if (t < 32u) { norm = inverseSqrt(subgroupAdd(" + sum + ") / f32($K$) + $EPS$); }\n", {{"K", k_}, {"EPS", m_.base.norm.eps}});
+  }
+
+  std::string epilogue_rows(const std::vector<size_t>& which) const {
+    const size_t w = which[0];
+    const Segment8& s = segments_[w];
+    std::string text = expand("    if (t < $RPW$) {\n", {{"RPW", rows_per_workgroup()}});
+    text += fmt::format("      v = {} * norm{};\n", sum_of("t"), s.bias ? " + bias" : "");
     if (m_.base.gated)
-      text += fmt::format("      v = {} * (res[t + {}u] * norm);\n", activation_call(m_.base.activation, "v"), rows_per_workgroup());
+      text += fmt::format("      v = {} * ({} * norm);\n", activation_call(m_.base.activation, "v"), sum_of(fmt::format("t + {}u", rows_per_workgroup())));
     if (m_.base.add) text += "      v += before;\n";
     if (m_.rope) return text + (one_subgroup() ? rope_in_subgroup(w) + "    }\n" : "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w));
     text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] = v; }}\n", s.tile->rows, s.y_at);
     if (m_.y8 && one_subgroup()) return text + quantise_in_subgroup() + "    }\n";
-    if (m_.next_norm) text += "      resq[t] = v * v;\n      v = v * next;\n";
+    if (m_.next_norm) text += "      resq[t] = v * v;\n      v = v * next_norm;\n";
     if (m_.y8) text += "      res[t] = v;\n";
     text += "    }\n";
     if (m_.y8) text += quantise_result();
@@ -302,21 +359,21 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   bool one_subgroup() const { return shuffles() && rows_per_workgroup() == 32; }
 
   std::string quantise_in_subgroup() const {
-    return std::string(m_.next_norm ? "      let square = subgroupAdd(v * v);\n      v = v * next;\n" : "") + R"(      let peak = subgroupMax(abs(v));
+    return std::string(m_.next_norm ? "      let square = subgroupAdd(v * v);\n      v = v * next_norm;\n" : "") + R"(      let peak = bitcast<f32>(subgroupMax(bitcast<u32>(abs(v))));
       let q = i32(round(v * select(0.0, 127.0 / peak, peak > 1e-30)));
       let s0 = subgroupAdd(select(0, q, t < 16u));
       let s1 = subgroupAdd(select(q, 0, t < 16u));
       var word = (u32(q) & 0xffu) << ((t & 3u) * 8u);
       word |= subgroupShuffleXor(word, 1u);
       word |= subgroupShuffleXor(word, 2u);
-      let at = r0 / 32u * 12u;
-      if ((t & 3u) == 0u) { Y8[at + t / 4u] = word; }
+      let at = )" + place8("r0 / 32u", blocks_out()) + expand(R"( * 4u;
+      if ((t & 3u) == 0u) { Y8[t / 16u * 4u * $N$ + at + t / 4u % 4u] = word; }
       if (t == 1u) {
         let d = peak / 127.0;
-        Y8[at + 8u] = bitcast<u32>(d);
-        Y8[at + 9u] = bitcast<u32>(d * f32(s0));
-        Y8[at + 10u] = bitcast<u32>(d * f32(s1));
-)" + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
+        Y8[8u * $N$ + at] = bitcast<u32>(d);
+        Y8[8u * $N$ + at + 1u] = bitcast<u32>(d * f32(s0));
+        Y8[8u * $N$ + at + 2u] = bitcast<u32>(d * f32(s1));
+)", {{"N", blocks_out()}}) + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
   }
 
   /// Lane pairs rotate; then neighbouring lanes hold neighbouring rows, which the cache stores two a word.
@@ -333,6 +390,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
                               "      if ((t & 1u) == 0u) {{ {}[(S.pos * {}u + mine) / 2u] = pack2x16float(vec2<f32>(small, pair)); }}\n", cache, rows);
   }
 
+  uint32_t blocks_out() const { return static_cast<uint32_t>(segments_[0].tile->rows) / 32; }
+
   /// Rows of this workgroup as blocks of 32, one word of four bytes a thread.
   std::string quantise_result() const {
     return expand(R"(    workgroupBarrier();
@@ -342,16 +401,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       var s0 = 0.0;
       for (var i = 0u; i < 32u; i++) { m = max(m, abs(res[b * 32u + i])); }
       let id = select(0.0, 127.0 / m, m > 1e-30);
-      let at = (r0 / 32u + b) * 12u;
-      Y8[at + t % 8u] = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));
+      let at = $AT$ * 4u;
+      Y8[t % 8u / 4u * 4u * $N$ + at + t % 4u] = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));
       if (t % 8u < 2u) {
         for (var i = 0u; i < 16u; i++) { s0 += round(res[b * 32u + (t % 8u) * 16u + i] * id); }
-        Y8[at + 9u + t % 8u] = bitcast<u32>(s0 * m / 127.0);
+        Y8[8u * $N$ + at + 1u + t % 8u] = bitcast<u32>(s0 * m / 127.0);
       }
-      if (t % 8u == 2u) { Y8[at + 8u] = bitcast<u32>(m / 127.0); }
+      if (t % 8u == 2u) { Y8[8u * $N$ + at] = bitcast<u32>(m / 127.0); }
       $SQUARES$
     }
-)", {{"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q; }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
+)", {{"AT", place8("(r0 / 32u + b)", blocks_out())}, {"N", blocks_out()}, {"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q; }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
   }
 
   /// q and k rotate in pairs; k and v go into the cache at the token's position.

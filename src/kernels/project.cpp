@@ -16,10 +16,19 @@ namespace {
 void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
   if (r.failed()) return;
   for (const auto& tile : p.weight->tiles) {
+    Projection part = p;
+    part.tile = tile;
     if (r.decode()) matvec_tile(r, x, p, tile, add);
-    else if (matmul8_fits(r, x, p)) matmul8_tile(r, x, p, tile, add);
+    else if (matmul8_fits(r, x, p)) matmul8(r, x, {&part, 1}, add);
     else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens));
   }
+}
+
+/// Projections of one input: together where a kernel can do that.
+void plain_all(Recorder& r, const Rows& x, const std::vector<Projection>& outputs) {
+  const bool together = std::all_of(outputs.begin(), outputs.end(), [&](const Projection& p) { return only_tile(p) && matmul8_fits(r, x, p); });
+  if (together) return matmul8(r, x, outputs, false);
+  for (const auto& p : outputs) plain(r, x, p, false);
 }
 
 gpu::BufferRef block_buffer(Recorder& r, const Rows& y) {
@@ -144,7 +153,7 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   std::vector<weights::TensorRef> all;
   for (const auto& p : outputs) all.push_back(p.weight);
   const Rows input = normed(r, x, n, all);
-  for (const auto& p : outputs) plain(r, input, p, false);
+  plain_all(r, input, outputs);
 }
 
 void project_add(Recorder& r, const Rows& x, const Projection& p) {
@@ -163,8 +172,7 @@ void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::Ten
   const Rows input = normed(r, x, n, {gate, up});
   const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));
   const Rows u = r.rows("up", static_cast<uint32_t>(up->rows));
-  plain(r, input, {gate, nullptr, g}, false);
-  plain(r, input, {up, nullptr, u}, false);
+  plain_all(r, input, {{gate, nullptr, g}, {up, nullptr, u}});
   const bool same = g.stride == y.stride && y.offset == 0 && y.width % 32 == 0;
   if (same && matmul8_fits(r, input, {gate, nullptr, g})) quantise_gated(r, activation, g, u, y);   // what follows will want it so
   else activate(r, activation, g, u, y);

@@ -24,6 +24,13 @@ std::vector<int> joined(std::vector<int> a, const std::vector<int>& b) {
   return a;
 }
 
+/// Four times 16 bytes, each second one.
+std::vector<int> sixteens(int first) {
+  std::vector<int> out;
+  for (int i = 0; i < 4; ++i) out = joined(out, range(first + 32 * i, 16));
+  return out;
+}
+
 struct Case {
   Type type;
   Planes planes;
@@ -37,9 +44,9 @@ const Case kCases[] = {
     {Type::Q8_0, {range(2, 32), range(0, 2)}},
     {Type::Q2_K, {range(16, 64), range(0, 16), range(80, 4)}},
     {Type::Q3_K, {range(32, 64), range(0, 32), range(96, 12), range(108, 2)}},
-    {Type::Q4_K, {range(0, 144)}},
-    {Type::Q5_K, {range(0, 176)}},
-    {Type::Q6_K, {range(0, 128), range(128, 64), range(192, 16), range(208, 2)}},
+    {Type::Q4_K, {sixteens(16), sixteens(32), range(0, 16)}},
+    {Type::Q5_K, {sixteens(48), sixteens(64), range(16, 32), range(0, 16)}},
+    {Type::Q6_K, {sixteens(0), sixteens(16), range(128, 64), range(192, 16), range(208, 2)}},
     {Type::IQ4_NL, {range(2, 16), range(0, 2)}},
     {Type::IQ4_XS, {range(8, 128), range(0, 8)}},
     {Type::MXFP4, {range(1, 16), range(0, 1)}},

@@ -73,7 +73,7 @@ Result<std::string> decoder(const gguf::RowLayout& layout, std::string_view suff
   if (!text.own) return fail_f(ErrorKind::Unsupported, "no kernel reads tensors of type {}", traits ? traits->name : "unknown");
   const std::string s(suffix);
   return expand(std::string(kReaders) + (layout.table_bytes ? decode::kCodeBook : "") + text.shared + text.own,
-                {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]},
+                {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}, {"P4", layout.plane_offset[4]},
                  {"TABLE", layout.table_bytes / 16}});
 }
 

@@ -56,8 +56,8 @@ fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
 }
 )";
 
-/// Super-blocks of 256: w = d·sc·q − dmin·m with 6-bit sc, m for each 32 weights. As in the file: d, dmin, 12 bytes of
-/// scales, 128 bytes where sub-blocks 2i and 2i+1 share 32 bytes (low and high nibbles).
+/// Super-blocks of 256: w = d·sc·q − dmin·m with 6-bit sc, m for each 32 weights. Sub-blocks 2i and 2i+1 share 32 bytes (low
+/// and high nibbles). Planes: the first 16 of each such 32, the second 16, (d, dmin and 12 bytes of scales).
 inline constexpr const char* kQ4_K = R"(
 fn nib$S$(v: u32) -> vec4<f32> { return vec4<f32>((vec4<u32>(v) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(15u)); }
 fn scale_min$S$(head: vec4<u32>, s: u32) -> vec2<f32> {
@@ -70,13 +70,12 @@ fn scale_min$S$(head: vec4<u32>, s: u32) -> vec2<f32> {
   return vec2<f32>(select(low, high, s >= 4u));
 }
 fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
-  let base = rb + (kb >> 3u) * 9u;
   let s = kb & 7u;
-  let head = W$S$[base];
+  let head = W$S$[rb + $P2$ / 16u + (kb >> 3u)];
   let dm = unpack2x16float(head.x) * scale_min$S$(head, s);
   let sh = (s & 1u) * 4u;
-  let a = W$S$[base + 1u + (s >> 1u) * 2u] >> vec4<u32>(sh);
-  let b = W$S$[base + 2u + (s >> 1u) * 2u] >> vec4<u32>(sh);
+  let a = W$S$[rb + (kb >> 1u)] >> vec4<u32>(sh);
+  let b = W$S$[rb + $P1$ / 16u + (kb >> 1u)] >> vec4<u32>(sh);
   let d = dm.x;
   let m = vec4<f32>(-dm.y);
   return array<vec4<f32>, 8>(nib$S$(a.x) * d + m, nib$S$(a.y) * d + m, nib$S$(a.z) * d + m, nib$S$(a.w) * d + m,
@@ -84,7 +83,7 @@ fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
 }
 )";
 
-/// As Q4_K, with a fifth bit: bit s of byte i mod 32 of qh. As in the file: d, dmin, 12 bytes of scales, 32 of qh, 128 of qs.
+/// As Q4_K, with a fifth bit: bit s of byte i mod 32 of qh. Planes: as Q4_K, with qh 32 before the last.
 inline constexpr const char* kQ5_K = R"(
 fn five$S$(l: u32, h: u32) -> vec4<f32> {
   let lo = (vec4<u32>(l) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(15u);
@@ -101,15 +100,15 @@ fn scale_min$S$(head: vec4<u32>, s: u32) -> vec2<f32> {
   return vec2<f32>(select(low, high, s >= 4u));
 }
 fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
-  let base = rb + (kb >> 3u) * 11u;
   let s = kb & 7u;
-  let head = W$S$[base];
+  let head = W$S$[rb + $P3$ / 16u + (kb >> 3u)];
   let dm = unpack2x16float(head.x) * scale_min$S$(head, s);
   let sh = vec4<u32>((s & 1u) * 4u);
-  let a = W$S$[base + 3u + (s >> 1u) * 2u] >> sh;
-  let b = W$S$[base + 4u + (s >> 1u) * 2u] >> sh;
-  let g = W$S$[base + 1u] >> vec4<u32>(s);
-  let h = W$S$[base + 2u] >> vec4<u32>(s);
+  let a = W$S$[rb + (kb >> 1u)] >> sh;
+  let b = W$S$[rb + $P1$ / 16u + (kb >> 1u)] >> sh;
+  let hb = rb + $P2$ / 16u + (kb >> 3u) * 2u;
+  let g = W$S$[hb] >> vec4<u32>(s);
+  let h = W$S$[hb + 1u] >> vec4<u32>(s);
   let d = dm.x;
   let m = vec4<f32>(-dm.y);
   return array<vec4<f32>, 8>(five$S$(a.x, g.x) * d + m, five$S$(a.y, g.y) * d + m, five$S$(a.z, g.z) * d + m, five$S$(a.w, g.w) * d + m,
@@ -117,7 +116,8 @@ fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
 }
 )";
 
-/// Super-blocks of 256: w = d·sc·(q − 32), 8-bit sc for each 16 weights. Planes: ql 128, qh 64, sc 16, d 2.
+/// Super-blocks of 256: w = d·sc·(q − 32), 8-bit sc for each 16 weights. Planes: the first 16 of each 32 bytes of ql, the
+/// second 16, qh 64, sc 16, d 2.
 /// In each half of 128, sub-block s takes the nibbles (s ≥ 2: high) of 32 bytes of ql and two bits of qh.
 inline constexpr const char* kQ6_K = R"(
 fn six$S$(l: u32, h: u32) -> vec4<f32> {
@@ -129,16 +129,16 @@ fn dq$S$(rb: u32, kb: u32) -> array<vec4<f32>, 8> {
   let block = kb >> 3u;
   let h = (kb >> 2u) & 1u;
   let s = kb & 3u;
-  let lb = rb + block * 8u + h * 4u + (s & 1u) * 2u;
-  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
+  let lb = rb + block * 4u + h * 2u + (s & 1u);
+  let hb = rb + $P2$ / 16u + block * 4u + h * 2u;
   let ls = vec4<u32>((s >> 1u) * 4u);
   let hs = vec4<u32>(s * 2u);
   let l0 = W$S$[lb] >> ls;
-  let l1 = W$S$[lb + 1u] >> ls;
+  let l1 = W$S$[lb + $P1$ / 16u] >> ls;
   let h0 = W$S$[hb] >> hs;
   let h1 = W$S$[hb + 1u] >> hs;
-  let d = half$S$(rb, $P3$ + block * 2u);
-  let sc = word$S$(rb, $P2$ + block * 16u + h * 8u + (s & 2u) * 2u) >> ((s & 1u) * 16u);
+  let d = half$S$(rb, $P4$ + block * 2u);
+  let sc = word$S$(rb, $P3$ + block * 16u + h * 8u + (s & 2u) * 2u) >> ((s & 1u) * 16u);
   let a = d * f32(i32(sc << 24u) >> 24u);
   let b = d * f32(i32(sc << 16u) >> 24u);
   return array<vec4<f32>, 8>(six$S$(l0.x, h0.x) * a, six$S$(l0.y, h0.y) * a, six$S$(l0.z, h0.z) * a, six$S$(l0.w, h0.w) * a,

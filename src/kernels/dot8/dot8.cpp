@@ -18,31 +18,28 @@ fn d4$S$(w: vec4<u32>, a: vec4<u32>) -> i32 {
 // The dot products below could all be written as u8 of l8 and one sum; each in its type's own terms spares a few operations a
 // unit, which decoding feels: 6 % of the tokens a second of an 8b model on an H200.
 
-constexpr std::string_view kNeighbours = "fn qa$S$(u: u32) -> vec2<u32> { return vec2<u32>(2u * u, 2u * u + 1u); }\n";
+constexpr std::string_view kNeighbours = "fn qa$S$(u: u32) -> vec2<u32> { return vec2<u32>(2u * u, 2u * u + 1u); }\n"
+                                         "fn qi$S$(u: u32) -> vec2<u32> { return vec2<u32>(u, $HALF$ + u); }\n";
 
 /// Q4_0: planes qs 16, d 2.
 constexpr std::string_view kQ4_0 = R"(
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
-  let i = d4$S$(p & m, a0) + d4$S$((p >> vec4<u32>(4u)) & m, a1);
-  let j = d4$S$(q & m, a2) + d4$S$((q >> vec4<u32>(4u)) & m, a3);
+  let d = unpack2x16float(r.e.x);
+  let i = d4$S$(r.a & m, a0) + d4$S$((r.a >> vec4<u32>(4u)) & m, a1);
+  let j = d4$S$(r.b & m, a2) + d4$S$((r.b >> vec4<u32>(4u)) & m, a3);
   return d.x * (sa.x * f32(i) - 8.0 * (sa.y + sa.z)) + d.y * (sb.x * f32(j) - 8.0 * (sb.y + sb.z));
 }
 )";
 
 /// Q4_1: planes qs 16, (d, m) 4.
 constexpr std::string_view kQ4_1 = R"(
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 8u));
-  let e = unpack2x16float(wd$S$(rb, $P1$ + u * 8u + 4u));
-  let i = d4$S$(p & m, a0) + d4$S$((p >> vec4<u32>(4u)) & m, a1);
-  let j = d4$S$(q & m, a2) + d4$S$((q >> vec4<u32>(4u)) & m, a3);
+  let d = unpack2x16float(r.e.x);
+  let e = unpack2x16float(r.e.y);
+  let i = d4$S$(r.a & m, a0) + d4$S$((r.a >> vec4<u32>(4u)) & m, a1);
+  let j = d4$S$(r.b & m, a2) + d4$S$((r.b >> vec4<u32>(4u)) & m, a3);
   return d.x * sa.x * f32(i) + d.y * (sa.y + sa.z) + e.x * sb.x * f32(j) + e.y * (sb.y + sb.z);
 }
 )";
@@ -51,25 +48,21 @@ fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<
 constexpr std::string_view kQ5_0 = R"(
 fn hi$S$(h: u32, i: u32) -> u32 { return ((((h >> (4u * i)) & 15u) * 0x00204081u) & 0x01010101u) << 4u; }
 fn hv$S$(h: u32, i: u32) -> vec4<u32> { return vec4<u32>(hi$S$(h, i), hi$S$(h, i + 1u), hi$S$(h, i + 2u), hi$S$(h, i + 3u)); }
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let m = vec4<u32>(0x0f0f0f0fu);
-  let p = W$S$[rb + 2u * u];
-  let q = W$S$[rb + 2u * u + 1u];
-  let g = wd$S$(rb, $P1$ + u * 8u);
-  let h = wd$S$(rb, $P1$ + u * 8u + 4u);
-  let d = unpack2x16float(wd$S$(rb, $P2$ + u * 4u));
-  let i = d4$S$((p & m) | hv$S$(g, 0u), a0) + d4$S$(((p >> vec4<u32>(4u)) & m) | hv$S$(g, 4u), a1);
-  let j = d4$S$((q & m) | hv$S$(h, 0u), a2) + d4$S$(((q >> vec4<u32>(4u)) & m) | hv$S$(h, 4u), a3);
+  let d = unpack2x16float(r.e.z);
+  let i = d4$S$((r.a & m) | hv$S$(r.e.x, 0u), a0) + d4$S$(((r.a >> vec4<u32>(4u)) & m) | hv$S$(r.e.x, 4u), a1);
+  let j = d4$S$((r.b & m) | hv$S$(r.e.y, 0u), a2) + d4$S$(((r.b >> vec4<u32>(4u)) & m) | hv$S$(r.e.y, 4u), a3);
   return d.x * (sa.x * f32(i) - 16.0 * (sa.y + sa.z)) + d.y * (sb.x * f32(j) - 16.0 * (sb.y + sb.z));
 }
 )";
 
 /// Q8_0: planes qs 32, d 2.
 constexpr std::string_view kQ8_0 = R"(
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
-  let d = unpack2x16float(wd$S$(rb, $P1$ + u * 4u));
-  let i = d4$S$(W$S$[rb + 4u * u], a0) + d4$S$(W$S$[rb + 4u * u + 1u], a1);
-  let j = d4$S$(W$S$[rb + 4u * u + 2u], a2) + d4$S$(W$S$[rb + 4u * u + 3u], a3);
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+  let d = unpack2x16float(r.e.x);
+  let i = d4$S$(r.a, a0) + d4$S$(r.b, a1);
+  let j = d4$S$(r.c, a2) + d4$S$(r.d, a3);
   return d.x * sa.x * f32(i) + d.y * sb.x * f32(j);
 }
 )";
@@ -87,71 +80,55 @@ fn sc$S$(head: vec4<u32>, p: u32) -> vec4<f32> {
 }
 )";
 
-/// Q4_K: as in the file, 9 vec4 a block of 256.
+/// Q4_K: planes of the first and the second 16 of each 32 bytes, and 16 with the scales.
 constexpr std::string_view kQ4_K = R"(
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let k = vec4<u32>(0x0f0f0f0fu);
-  let base = rb + (u >> 2u) * 9u;
-  let p = u & 3u;
-  let head = W$S$[base];
-  let q = W$S$[base + 1u + 2u * p];
-  let r = W$S$[base + 2u + 2u * p];
-  let dm = unpack2x16float(head.x);
-  let s = sc$S$(head, p);
-  let i = d4$S$(q & k, a0) + d4$S$(r & k, a1);
-  let j = d4$S$((q >> vec4<u32>(4u)) & k, a2) + d4$S$((r >> vec4<u32>(4u)) & k, a3);
+  let dm = unpack2x16float(r.e.x);
+  let s = sc$S$(r.e, u & 3u);
+  let i = d4$S$(r.a & k, a0) + d4$S$(r.b & k, a1);
+  let j = d4$S$((r.a >> vec4<u32>(4u)) & k, a2) + d4$S$((r.b >> vec4<u32>(4u)) & k, a3);
   return dm.x * (s.x * sa.x * f32(i) + s.y * sb.x * f32(j)) - dm.y * (s.z * (sa.y + sa.z) + s.w * (sb.y + sb.z));
 }
 )";
 
-/// Q5_K: as in the file, 11 vec4 a block of 256; bit s of each byte of qh is the fifth bit in sub-block s.
+/// Q5_K: planes as Q4_K, with qh 32 before the scales; bit s of each byte of qh is the fifth bit in sub-block s.
 constexpr std::string_view kQ5_K = R"(
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let k = vec4<u32>(0x0f0f0f0fu);
   let one = vec4<u32>(0x01010101u);
-  let base = rb + (u >> 2u) * 11u;
   let p = u & 3u;
-  let head = W$S$[base];
-  let g = W$S$[base + 1u] >> vec4<u32>(2u * p);
-  let h = W$S$[base + 2u] >> vec4<u32>(2u * p);
-  let q = W$S$[base + 3u + 2u * p];
-  let r = W$S$[base + 4u + 2u * p];
-  let dm = unpack2x16float(head.x);
-  let s = sc$S$(head, p);
+  let g = r.c >> vec4<u32>(2u * p);
+  let h = r.d >> vec4<u32>(2u * p);
+  let dm = unpack2x16float(r.e.x);
+  let s = sc$S$(r.e, p);
   let four = vec4<u32>(4u);
-  let i = d4$S$((q & k) | ((g & one) << four), a0) + d4$S$((r & k) | ((h & one) << four), a1);
-  let j = d4$S$(((q >> four) & k) | (((g >> vec4<u32>(1u)) & one) << four), a2) +
-          d4$S$(((r >> four) & k) | (((h >> vec4<u32>(1u)) & one) << four), a3);
+  let i = d4$S$((r.a & k) | ((g & one) << four), a0) + d4$S$((r.b & k) | ((h & one) << four), a1);
+  let j = d4$S$(((r.a >> four) & k) | (((g >> vec4<u32>(1u)) & one) << four), a2) +
+          d4$S$(((r.b >> four) & k) | (((h >> vec4<u32>(1u)) & one) << four), a3);
   return dm.x * (s.x * sa.x * f32(i) + s.y * sb.x * f32(j)) - dm.y * (s.z * (sa.y + sa.z) + s.w * (sb.y + sb.z));
 }
 )";
 
-/// Q6_K: planes ql 128, qh 64, sc 16, d 2. A unit is the two sub-blocks of a half that share bytes of ql.
+/// Q6_K: planes of the first and the second 16 of each 32 bytes of ql, qh 64, sc 16, d 2. A unit is the two sub-blocks of a half that share bytes of ql.
 constexpr std::string_view kQ6_K = R"(
 fn qa$S$(u: u32) -> vec2<u32> { let b = (u >> 1u) * 4u + (u & 1u); return vec2<u32>(b, b + 2u); }
-fn qd$S$(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
+fn qi$S$(u: u32) -> vec2<u32> { let i = (u >> 1u) * 2u + select(0u, $HALF$, (u & 1u) != 0u); return vec2<u32>(i, i + 1u); }
+fn qm$S$(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32 {
   let k = vec4<u32>(0x0f0f0f0fu);
   let t = vec4<u32>(0x30303030u);
-  let block = u >> 2u;
-  let h = (u >> 1u) & 1u;
   let s = u & 1u;
-  let lb = rb + block * 8u + h * 4u + s * 2u;
-  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
-  let l0 = W$S$[lb];
-  let l1 = W$S$[lb + 1u];
-  let h0 = W$S$[hb] >> vec4<u32>(2u * s);
-  let h1 = W$S$[hb + 1u] >> vec4<u32>(2u * s);
-  let hw = wd$S$(rb, $P3$ + (block & 0xfffffffeu) * 2u);
-  let dd = unpack2x16float(hw);
-  let d = select(dd.x, dd.y, (block & 1u) != 0u);
-  let at = $P2$ + block * 16u + h * 8u;
-  let x = wd$S$(rb, at) >> (16u * s);
-  let y = wd$S$(rb, at + 4u) >> (16u * s);
+  let h0 = r.c >> vec4<u32>(2u * s);
+  let h1 = r.d >> vec4<u32>(2u * s);
+  let dd = unpack2x16float(r.e.x);
+  let d = select(dd.x, dd.y, (u & 4u) != 0u);
+  let x = r.e.y >> (16u * s);
+  let y = r.e.z >> (16u * s);
   let four = vec4<u32>(4u);
-  let i0 = d4$S$((l0 & k) | ((h0 << four) & t), a0);
-  let i1 = d4$S$((l1 & k) | ((h1 << four) & t), a1);
-  let j0 = d4$S$(((l0 >> four) & k) | (h0 & t), a2);
-  let j1 = d4$S$(((l1 >> four) & k) | (h1 & t), a3);
+  let i0 = d4$S$((r.a & k) | ((h0 << four) & t), a0);
+  let i1 = d4$S$((r.b & k) | ((h1 << four) & t), a1);
+  let j0 = d4$S$(((r.a >> four) & k) | (h0 & t), a2);
+  let j1 = d4$S$(((r.b >> four) & k) | (h1 & t), a3);
   return d * (f32(i32(x << 24u) >> 24u) * (sa.x * f32(i0) - 32.0 * sa.y) + f32(i32(x << 16u) >> 24u) * (sa.x * f32(i1) - 32.0 * sa.z) +
               f32(i32(y << 24u) >> 24u) * (sb.x * f32(j0) - 32.0 * sb.y) + f32(i32(y << 16u) >> 24u) * (sb.x * f32(j1) - 32.0 * sb.z));
 }
@@ -223,12 +200,10 @@ fn u8$S$(r: R8, u: u32) -> U8 {
 
 constexpr std::string_view kW4_K = R"(
 fn l8$S$(rb: u32, u: u32) -> R8 {
-  let base = rb + (u >> 2u) * 9u;
-  let p = u & 3u;
   var r: R8;
-  r.a = W$S$[base + 1u + 2u * p];
-  r.b = W$S$[base + 2u + 2u * p];
-  r.e = W$S$[base];
+  r.a = W$S$[rb + u];
+  r.b = W$S$[rb + $P1$ / 16u + u];
+  r.e = W$S$[rb + $P2$ / 16u + (u >> 2u)];
   return r;
 }
 fn u8$S$(r: R8, u: u32) -> U8 {
@@ -242,9 +217,8 @@ fn u8$S$(r: R8, u: u32) -> U8 {
 
 constexpr std::string_view kW5_K = R"(
 fn l8$S$(rb: u32, u: u32) -> R8 {
-  let base = rb + (u >> 2u) * 11u;
-  let p = u & 3u;
-  return R8(W$S$[base + 3u + 2u * p], W$S$[base + 4u + 2u * p], W$S$[base + 1u], W$S$[base + 2u], W$S$[base]);
+  let hb = rb + $P2$ / 16u + (u >> 2u) * 2u;
+  return R8(W$S$[rb + u], W$S$[rb + $P1$ / 16u + u], W$S$[hb], W$S$[hb + 1u], W$S$[rb + $P3$ / 16u + (u >> 2u)]);
 }
 fn u8$S$(r: R8, u: u32) -> U8 {
   let k = vec4<u32>(0x0f0f0f0fu);
@@ -264,11 +238,10 @@ constexpr std::string_view kW6_K = R"(
 fn l8$S$(rb: u32, u: u32) -> R8 {
   let block = u >> 2u;
   let h = (u >> 1u) & 1u;
-  let lb = rb + block * 8u + h * 4u + (u & 1u) * 2u;
-  let hb = rb + $P1$ / 16u + block * 4u + h * 2u;
-  let at = $P2$ + block * 16u + h * 8u;
-  return R8(W$S$[lb], W$S$[lb + 1u], W$S$[hb], W$S$[hb + 1u],
-            vec4<u32>(wd$S$(rb, $P3$ + (block & 0xfffffffeu) * 2u), wd$S$(rb, at), wd$S$(rb, at + 4u), 0u));
+  let hb = rb + $P2$ / 16u + block * 4u + h * 2u;
+  let at = $P3$ + block * 16u + h * 8u;
+  return R8(W$S$[rb + u], W$S$[rb + $P1$ / 16u + u], W$S$[hb], W$S$[hb + 1u],
+            vec4<u32>(wd$S$(rb, $P4$ + (block & 0xfffffffeu) * 2u), wd$S$(rb, at), wd$S$(rb, at + 4u), 0u));
 }
 fn u8$S$(r: R8, u: u32) -> U8 {
   let k = vec4<u32>(0x0f0f0f0fu);
@@ -321,8 +294,10 @@ Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix)
   const std::string text = source(layout.type);
   if (text.empty() || layout.k % 64) return fail(ErrorKind::Internal, "no integer dot product for this type or row length");
   const std::string s(suffix);
-  return expand(text, {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
+  return expand(text + std::string(unit_source(layout.type)), {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}, {"P4", layout.plane_offset[4]}, {"HALF", static_cast<uint32_t>(layout.k / 64)}});
 }
+
+std::string_view unit8_structs() { return kUnit; }
 
 bool unpack8_halves(Type type) { return type == Type::Q6_K; }
 
@@ -330,7 +305,7 @@ Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suff
   const std::string_view unit = unit_source(layout.type);
   if (unit.empty() || layout.k % 64) return fail(ErrorKind::Internal, "no integer tile for this type or row length");
   const std::string s(suffix);
-  return std::string(kUnit) + expand(source(layout.type) + std::string(unit), {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}});
+  return expand(source(layout.type) + std::string(unit), {{"S", s}, {"P1", layout.plane_offset[1]}, {"P2", layout.plane_offset[2]}, {"P3", layout.plane_offset[3]}, {"P4", layout.plane_offset[4]}, {"HALF", static_cast<uint32_t>(layout.k / 64)}});
 }
 
 }  // namespace gull::kernels

@@ -13,18 +13,32 @@
 
 namespace gull::kernels {
 
+//
+// One token's blocks lie in planes instead, so that threads with neighbouring units read neighbouring 16 bytes: all first 16
+// bytes, all second 16 bytes, all (d, s0, s1, 0); in each plane first the even blocks, then the odd ones (place8).
+
 /// Bytes of one block of 32 quantised activations.
 inline constexpr uint32_t kBlock8Bytes = 48;
 
 /// WGSL for one bound tensor `W<suffix>` (array<vec4<u32>>, rows in the GPU layout):
-///   fn qd<suffix>(rb: u32, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32
-/// the dot product of unit `u` (64 weights) of the row starting at vec4 number `rb` with two blocks of activations, and
+///   fn l8<suffix>(rb: u32, u: u32) -> R8
+/// asks memory for unit `u` (64 weights) of the row starting at vec4 number `rb`,
+///   fn qm<suffix>(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32
+/// is its dot product with two blocks of activations,
 ///   fn qa<suffix>(u: u32) -> vec2<u32>
-/// which two blocks those are. Needs k to be a multiple of 64. Errors: a type that has none.
+/// which two blocks those are, and
+///   fn qi<suffix>(u: u32) -> vec2<u32>
+/// where these are in the planes of one token. Needs k to be a multiple of 64, and unit8_structs() before it.
+/// Errors: a type that has none.
 Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix);
 bool has_dot8(gguf::Type type);
 
-/// WGSL that unpacks a unit for a tile of a matrix product:
+/// WGSL: the place of block `b` in each plane, of `blocks` in all.
+inline std::string place8(std::string_view b, uint32_t blocks) {
+  return "((" + std::string(b) + ") / 2u + (" + std::string(b) + ") % 2u * " + std::to_string((blocks + 1) / 2) + "u)";
+}
+
+/// WGSL that unpacks a unit for a tile of a matrix product, with unit8_structs() before it:
 ///   struct R8 { a, b, c, d, e: vec4<u32> }, struct U8 { q0, q1, q2, q3: vec4<u32>, s: vec4<f32> }
 ///   fn l8<suffix>(rb: u32, u: u32) -> R8   loads it,
 ///   fn u8<suffix>(r: R8, u: u32) -> U8     unpacks what was loaded
@@ -33,5 +47,7 @@ bool has_dot8(gguf::Type type);
 /// each 16 weights and the offset is −32 times it (Q6_K).
 Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suffix);
 bool unpack8_halves(gguf::Type type);
+/// R8 and U8, once a shader.
+std::string_view unit8_structs();
 
 }  // namespace gull::kernels

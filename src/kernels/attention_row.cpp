@@ -1,0 +1,193 @@
+#include "kernels/attention_row.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/dot8/dot8.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+constexpr uint32_t kThreads = 512, kWarps = kThreads / 32;
+
+/// Grid: x = heads, z = splits; 16 groups of 32 threads. A group reads rows of keys 16 bytes a thread, several rows a load, and
+/// asks for the values at the same time; each keeps its own maximum and sums, so that nothing waits until all meet at the end:
+/// one barrier. That is what a short context needs, where latency is all there is.
+/// Bindings: q, K, V, y or parts, State, [sinks], [Y8].
+constexpr std::string_view kRow = R"(
+var<workgroup> tops: array<vec2<f32>, $W$>;
+var<workgroup> vals: array<f32, $W$ * $D$>;
+@compute @workgroup_size($T$)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let head = g.x;
+  let kvh = head / $GROUP$;
+  let pos = S.pos;
+  $RANGE$
+  let per = (end - start + nw.z - 1u) / nw.z;
+  let j0 = start + g.z * per;
+  let j1 = min(end, j0 + per);
+  let lane = t % 32u;
+  let warp = t / 32u;
+  let piece = lane % $LANES$;
+  let slot = lane / $LANES$;
+$QUERY$
+  var m = -3.0e38;
+  var l = 0.0;
+$ACC$
+  for (var j = j0 + warp * $P$; j < j1; j += $W$ * $P$) {
+$LOAD$
+$SCORE$
+$MIX$
+  }
+$GATHER$
+  if (slot == 0u) {
+$STORE$
+  }
+  if (lane == 0u) { tops[warp] = vec2<f32>(m, l); }
+  workgroupBarrier();
+  if (t < $D$) {
+    m = -3.0e38;
+    for (var i = 0u; i < $W$; i++) { m = max(m, tops[i].x); }
+    l = 0.0;
+    var v = 0.0;
+    for (var i = 0u; i < $W$; i++) {
+      let weight = exp(tops[i].x - m);
+      l += tops[i].y * weight;
+      v += vals[i * $D$ + t] * weight;
+    }
+$FINISH$
+  }
+}
+)";
+
+constexpr std::string_view kFinishPart = R"(    let to = (head * $MAX$ + g.z) * $PART$;
+    y[to + 4u + t] = v;
+    if (t == 0u) { y[to] = m; y[to + 1u] = l; y[to + 2u] = f32(nw.z); })";
+
+/// 32 threads hold a block of 32 (dot8.h): it is quantised by shuffles.
+constexpr std::string_view kQuantise = R"(    var peak = abs(v);
+$PEAK$
+    let q8 = i32(round(v * select(0.0, 127.0 / peak, peak > 1e-30)));
+    var sum = q8;
+$SUM$
+    var word = (u32(q8) & 0xffu) << ((t & 3u) * 8u);
+    word |= subgroupShuffleXor(word, 1u);
+    word |= subgroupShuffleXor(word, 2u);
+    let block = g.x * $D$ / 32u + t / 32u;
+    let at = $AT$ * 4u;
+    let d = peak / 127.0;
+    if ((t & 3u) == 0u) { Y8[lane / 16u * 4u * $N$ + at + lane / 4u % 4u] = word; }
+    if (lane == 0u) { Y8[8u * $N$ + at] = bitcast<u32>(d); }
+    if (lane % 16u == 0u) { Y8[8u * $N$ + at + 1u + lane / 16u] = bitcast<u32>(d * f32(sum)); })";
+
+/// How a row of a head lies over the threads of a group.
+struct Lay {
+  uint32_t floats;     ///< of one 16-byte load
+  uint32_t lanes;      ///< threads a row
+  uint32_t rows;       ///< rows a load of a group
+  uint32_t unroll;     ///< loads a turn
+  explicit Lay(const KvLayer& kv)
+      : floats(kv.type == KvType::F16 ? 8 : 4), lanes(kv.head_dim / floats), rows(32 / std::max(lanes, 1u)), unroll(rows >= 8 ? 2 : 4) {}
+};
+
+std::string shuffled(std::string_view operation, std::string_view name, uint32_t from, uint32_t to) {
+  std::string text;
+  for (uint32_t step = from; step < to; step *= 2)
+    text += operation == "max" ? fmt::format("    {0} = max({0}, subgroupShuffleXor({0}, {1}u));\n", name, step)
+                               : fmt::format("    {0} += subgroupShuffleXor({0}, {1}u);\n", name, step);
+  return text;
+}
+
+/// The four floats number `half` of the loaded 16 bytes.
+std::string floats_of(const KvLayer& kv, const std::string& name, uint32_t half) {
+  if (kv.type == KvType::F32) return fmt::format("bitcast<vec4<f32>>({})", name);
+  return fmt::format("vec4<f32>(unpack2x16float({0}.{1}), unpack2x16float({0}.{2}))", name, half ? "z" : "x", half ? "w" : "y");
+}
+
+std::string score_text(const KvLayer& kv, const Attention& a, const Lay& lay) {
+  std::string text;
+  for (uint32_t i = 0; i < lay.unroll; ++i) {
+    text += fmt::format("    var s{0} = dot({1}, q0){2};\n", i, floats_of(kv, fmt::format("k{}", i), 0),
+                        lay.floats == 8 ? fmt::format(" + dot({}, q1)", floats_of(kv, fmt::format("k{}", i), 1)) : "");
+  }
+  for (uint32_t i = 0; i < lay.unroll; ++i) text += shuffled("add", fmt::format("s{}", i), 1, lay.lanes);
+  for (uint32_t i = 0; i < lay.unroll; ++i) {
+    if (a.softcap > 0) text += expand(fmt::format("    s{0} = $C$ * tanh(clamp(s{0} / $C$, -20.0, 20.0));\n", i), {{"C", a.softcap}});
+    text += fmt::format("    s{0} = select(-3.0e38, s{0}, j + slot + {1}u < j1);\n", i, i * lay.rows);
+  }
+  return text;
+}
+
+std::string mix_text(const KvLayer& kv, const Lay& lay) {
+  std::string text = "    var top = s0;\n";
+  for (uint32_t i = 1; i < lay.unroll; ++i) text += fmt::format("    top = max(top, s{});\n", i);
+  text += shuffled("max", "top", lay.lanes, 32) + "    let best = max(m, top);\n    let fix = exp(m - best);\n    m = best;\n    l = l * fix;\n";
+  for (uint32_t h = 0; h < lay.floats / 4; ++h) text += fmt::format("    v{0} = v{0} * fix;\n", h);
+  for (uint32_t i = 0; i < lay.unroll; ++i) {
+    text += fmt::format("    let p{0} = exp(s{0} - best);\n    l += p{0};\n", i);
+    for (uint32_t h = 0; h < lay.floats / 4; ++h) text += fmt::format("    v{} += p{} * {};\n", h, i, floats_of(kv, fmt::format("w{}", i), h));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string range_text(const Attention& a) {
+  if (a.causal) {
+    return a.window ? fmt::format("let end = pos + 1u;\n  let start = u32(max(i32(end) - {}, 0));", a.window)
+                    : "let end = pos + 1u;\n  let start = 0u;";
+  }
+  return a.window ? fmt::format("let end = min(S.kv, pos + {0}u + 1u);\n  let start = u32(max(i32(pos) - {0}, 0));", a.window / 2)
+                  : "let end = S.kv;\n  let start = 0u;";
+}
+
+std::string sink_text(bool sinks) {
+  return sinks ? "let sink = sinks[head];\n  let top_out = max(m, sink);\n  let fix_out = exp(m - top_out);\n  l = l * fix_out + exp(sink - top_out);"
+               : "let fix_out = 1.0;";
+}
+
+bool attention_row_fits(const Recorder& r, const KvLayer& kv) {
+  const gpu::Caps& caps = r.caps();
+  if (!r.choices.subgroups || !caps.subgroups || !caps.linear_subgroups || caps.subgroup_min < 32) return false;
+  if (caps.max_invocations < kThreads || caps.max_workgroup_x < kThreads) return false;
+  if ((kv.type != KvType::F16 && kv.type != KvType::F32) || kv.head_dim % 32) return false;
+  const uint32_t lanes = Lay(kv).lanes;
+  return std::has_single_bit(lanes) && lanes <= 32 && kWarps * (kv.head_dim * 4 + 8) <= caps.max_workgroup_memory;
+}
+
+std::string attention_row_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool direct, bool quantise) {
+  const Lay lay(kv);
+  const uint32_t halves = lay.floats / 4, blocks = a.heads * kv.head_dim / 32;
+  std::string query, acc, load, gather = shuffled("add", "l", lay.lanes, 32), store;
+  for (uint32_t h = 0; h < halves; ++h) {
+    query += expand(fmt::format("  let q{0} = q[($QO$ + head * $D$) / 4u + piece * {1}u + {0}u] * $SCALE$;\n", h, halves),
+                    {{"QO", q.offset}, {"D", kv.head_dim}, {"SCALE", a.scale}});
+    acc += fmt::format("  var v{} = vec4<f32>(0.0);\n", h);
+    gather += shuffled("add", fmt::format("v{}", h), lay.lanes, 32);
+    for (uint32_t c = 0; c < 4; ++c)
+      store += fmt::format("    vals[warp * {}u + piece * {}u + {}u] = v{}.{};\n", kv.head_dim, lay.floats, 4 * h + c, h, "xyzw"[c]);
+  }
+  for (uint32_t i = 0; i < lay.unroll; ++i)
+    load += fmt::format("    let at{0} = (min(j + slot + {1}u, j1 - 1u) * {2}u + kvh) * {3}u + piece;\n    let k{0} = K[at{0}];\n    let w{0} = V[at{0}];\n", i,
+                        i * lay.rows, kv.heads, lay.lanes);
+  std::string finish(kFinishPart);
+  if (direct) {
+    finish = "    " + sink_text(bool(a.sinks)) + "\n    v = v * fix_out / l;\n" + fmt::format("    y[{}u + head * {}u + t] = v;\n", y.offset, kv.head_dim);
+    if (quantise)
+      finish += expand(kQuantise, {{"PEAK", shuffled("max", "peak", 1, 32)}, {"SUM", shuffled("add", "sum", 1, 16)}, {"D", kv.head_dim},
+                                   {"N", blocks}, {"AT", place8("block", blocks)}});
+  }
+  std::string text = preamble(caps, false, true) + std::string(kStateStruct) +
+                     "@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;\n"
+                     "@group(0) @binding(1) var<storage, read> K: array<vec4<u32>>;\n@group(0) @binding(2) var<storage, read> V: array<vec4<u32>>;\n"
+                     "@group(0) @binding(3) var<storage, read_write> y: array<f32>;\n@group(0) @binding(4) var<uniform> S: State;\n";
+  if (direct && a.sinks) text += "@group(0) @binding(5) var<storage, read> sinks: array<f32>;\n";
+  if (quantise) text += fmt::format("@group(0) @binding({}) var<storage, read_write> Y8: array<u32>;\n", direct && a.sinks ? 6 : 5);
+  const std::string body = expand(kRow, {{"RANGE", range_text(a)}, {"QUERY", query}, {"ACC", acc}, {"LOAD", load}, {"SCORE", score_text(kv, a, lay)},
+                                         {"MIX", mix_text(kv, lay)}, {"GATHER", gather}, {"STORE", store}, {"FINISH", finish}});
+  return text + expand(body, {{"T", kThreads}, {"W", kWarps}, {"P", lay.rows * lay.unroll}, {"LANES", lay.lanes}, {"D", kv.head_dim},
+                              {"GROUP", a.heads / kv.heads}, {"MAX", kMaxSplits}, {"PART", kv.head_dim + 4}});
+}
+
+}  // namespace gull::kernels
