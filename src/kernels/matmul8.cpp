@@ -267,10 +267,11 @@ Shape shape_for(const gpu::Caps& caps, uint32_t tokens) {
 uint32_t memory_of(Shape s) { return (s.m * 96 + s.n * 80) * s.buffers; }
 
 gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
-  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.max_tokens));
+  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));   // as large as any Plan of the session wants it
 }
 
-/// x in blocks of 8-bit integers; made once for all projections of it.
+}  // namespace
+
 gpu::BufferRef quantised(Recorder& r, const Rows& x) {
   if (auto twin = r.twin(x)) return twin;
   const uint32_t blocks = x.width / 32;
@@ -282,8 +283,6 @@ gpu::BufferRef quantised(Recorder& r, const Rows& x) {
   if (x.offset == 0) r.twins[x.buffer->id()] = buffer;
   return buffer;
 }
-
-}  // namespace
 
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
