@@ -44,8 +44,10 @@ namespace engine {
 /// The Plans of one session: recorded on first use, replayed from then on.
 enum class PlanKind {
   Prefill,      ///< layers for up to `chunk` tokens
+  PrefillFew,   ///< the same for up to kernels::kFewTokens
   HeadLast,     ///< logits of the last token of a batch
   HeadAll,      ///< logits of every token of a batch of up to `head_rows`
+  HeadAllFew,   ///< the same for up to kernels::kFewTokens
   Decode,       ///< layers and logits for one token, any KV length
   DecodeShort,  ///< the same for KV lengths up to kernels::short_context: fewer dispatches
   Greedy,       ///< argmax of the logits, and the step onward
@@ -77,6 +79,9 @@ struct Session::Impl {
   Result<void> allocate();
   Result<engine::Recorded*> plan(engine::PlanKind kind);
   engine::PlanKind decode_kind(uint32_t kv_length) const;
+  engine::PlanKind prefill_kind(uint32_t count) const {
+    return count <= kernels::kFewTokens ? engine::PlanKind::PrefillFew : engine::PlanKind::Prefill;
+  }
   /// Uploads what the Plan needs (layer by layer under a budget) and submits it, into `commands` where that is possible.
   Result<void> run(std::initializer_list<engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length);
   Result<void> write_state(uint32_t position, uint32_t tokens);

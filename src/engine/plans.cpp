@@ -73,7 +73,8 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
   const kernels::Rows last{logits, config.vocabulary, config.vocabulary, 0};
   switch (kind) {
     case PlanKind::Prefill:
-      r.max_tokens = model.chunk;
+    case PlanKind::PrefillFew:
+      r.max_tokens = kind == PlanKind::Prefill ? model.chunk : std::min(model.chunk, kernels::kFewTokens);
       recorded.hidden = model.family->body(r, inputs);
       break;
     case PlanKind::HeadLast: {
@@ -82,8 +83,9 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
       model.family->head(r, x, last);
       break;
     }
-    case PlanKind::HeadAll: {
-      r.max_tokens = std::max(head_rows, 2u);
+    case PlanKind::HeadAll:
+    case PlanKind::HeadAllFew: {
+      r.max_tokens = std::max(kind == PlanKind::HeadAll ? head_rows : std::min(head_rows, kernels::kFewTokens), 2u);
       const uint32_t stride = (config.vocabulary + 31) & ~31u;
       logits_all = r.take(arena->raw("logits of all", uint64_t{4} * stride * head_rows));   // head_rows, not the chunk: what one binding holds
       if (r.failed()) break;
@@ -181,8 +183,8 @@ Result<void> Session::Impl::feed(std::span<const int32_t> input, bool head, cons
     const bool last = at + count == input.size();
     Result<void> ok;
     if (count == 1 && last && head) ok = run({decode_kind(position + 1)}, 1, position + 1);
-    else if (last && head) ok = run({PlanKind::Prefill, PlanKind::HeadLast}, count, position + count);
-    else ok = run({PlanKind::Prefill}, count, position + count);
+    else if (last && head) ok = run({prefill_kind(count), PlanKind::HeadLast}, count, position + count);
+    else ok = run({prefill_kind(count)}, count, position + count);
     if (!ok) return ok;
     poisoned = false;
     tokens.insert(tokens.end(), input.begin() + at, input.begin() + at + count);

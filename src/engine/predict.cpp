@@ -107,8 +107,8 @@ Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache
     table = *buffer;
   }
   if (auto ok = session.allocate(); !ok) return fail(ok.error());
-  auto kinds = config.embedding ? std::vector<PlanKind>{PlanKind::Prefill, PlanKind::EmbedAll}
-                                : std::vector<PlanKind>{PlanKind::Prefill, PlanKind::HeadLast, PlanKind::DecodeShort, PlanKind::Greedy};
+  auto kinds = config.embedding ? std::vector<PlanKind>{PlanKind::Prefill, PlanKind::PrefillFew, PlanKind::EmbedAll}
+                                : std::vector<PlanKind>{PlanKind::Prefill, PlanKind::PrefillFew, PlanKind::HeadLast, PlanKind::DecodeShort, PlanKind::Greedy};
   if (!config.embedding && session.decode_kind(model.context) == PlanKind::Decode) kinds.push_back(PlanKind::Decode);
   std::vector<dispatch::Plan*> plans;
   std::set<const weights::Tile*> used;

@@ -67,7 +67,7 @@ Result<std::vector<float>> Session::logits(std::span<const int32_t> ids, bool al
     const auto position = static_cast<uint32_t>(s.tokens.size());
     if (auto ok = s.feed(ids.subspan(at, count), false, nullptr); !ok) return fail(ok.error());
     if (auto ok = s.write_state(position, count); !ok) return fail(ok.error());
-    if (auto ok = s.run({PlanKind::HeadAll}, count, position + count); !ok) return fail(ok.error());
+    if (auto ok = s.run({count <= kernels::kFewTokens ? PlanKind::HeadAllFew : PlanKind::HeadAll}, count, position + count); !ok) return fail(ok.error());
     if (auto ok = s.m().device->read(*s.logits_all, 0, std::span<float>(row.data(), size_t{stride} * count)); !ok) return fail(ok.error());
     for (uint32_t i = 0; i < count; ++i)
       std::copy_n(row.data() + size_t{i} * stride, vocabulary, out.data() + (at + i) * vocabulary);
@@ -103,7 +103,7 @@ Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
   const std::vector<int32_t> ids(tokens, 0);
   if (auto ok = s.write_state(position, tokens); !ok) return fail(ok.error());
   if (auto ok = model.device->write(*s.ids, 0, std::span<const int32_t>(ids)); !ok) return fail(ok.error());
-  auto recorded = s.plan(tokens == 1 ? s.decode_kind(position + 1) : PlanKind::Prefill);
+  auto recorded = s.plan(tokens == 1 ? s.decode_kind(position + 1) : s.prefill_kind(tokens));
   if (!recorded) return fail(recorded.error());
   dispatch::Plan& plan = *(*recorded)->plan;
   for (size_t i = 0; i < plan.segments(); ++i)

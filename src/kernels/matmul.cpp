@@ -81,6 +81,7 @@ std::string source(const Rows& x, const Projection& p, const weights::Tile& tile
 
 MatmulShape matmul_shape(const gpu::Caps& caps, uint32_t max_tokens) {
   if (max_tokens <= 8) return {8, 64, 2, 4};
+  if (max_tokens <= 16) return {16, 64, 4, 4};
   if (caps.max_workgroup_memory >= 32768 && !caps.software && max_tokens > 64) return {64, 64, 4, 4};
   return {32, 64, 4, 4};
 }

@@ -126,7 +126,7 @@ $STORE$
 )";
 
 /// The products of one block of 32: `h` is which of the unit's two.
-std::string inner_text(uint32_t tm, uint32_t tn, bool halves, uint32_t h) {
+std::string inner_text(uint32_t tm, uint32_t tn, gguf::Type type, uint32_t h) {
   std::string text = "    {\n";
   const auto staged = [&](const char* array, const char* b, uint32_t block, const char* thread, uint32_t i) {
     return fmt::format("{}[{}u * {} + {} + {}u + {}]", array, block, b, thread, i * 16, array[0] == 'x' ? (array[1] == 'q' ? "xb" : "xsb") : (array[1] == 'q' ? "wb" : "wsb"));
@@ -135,14 +135,10 @@ std::string inner_text(uint32_t tm, uint32_t tn, bool halves, uint32_t h) {
     text += fmt::format("      let a{0} = {1}; let b{0} = {2}; let s{0} = {3};\n", i, staged("xq", "$BM$", 2 * h, "ty", i), staged("xq", "$BM$", 2 * h + 1, "ty", i),
                         staged("xs", "$BM$", h, "ty", i));
   for (uint32_t j = 0; j < tn; ++j) {
-    text += fmt::format("      {{ let p = {}; let q = {}; let w = {}.{};\n", staged("wq", "$BN$", 2 * h, "tx", j), staged("wq", "$BN$", 2 * h + 1, "tx", j),
-                        staged("ws", "$BN$", 0, "tx", j), h ? "zw" : "xy");
-    for (uint32_t i = 0; i < tm; ++i) {
-      if (halves)
-        text += fmt::format("        c{0}_{1} += w.x * (s{0}.x * f32(d4$S$(p, a{0})) - 32.0 * s{0}.y) + w.y * (s{0}.x * f32(d4$S$(q, b{0})) - 32.0 * s{0}.z);\n", i, j);
-      else
-        text += fmt::format("        c{0}_{1} += (w.x * s{0}.x) * f32(d4$S$(p, a{0}) + d4$S$(q, b{0})) + w.y * s{0}.w;\n", i, j);
-    }
+    text += fmt::format("      {{ let p = {}; let q = {}; let w = {};\n", staged("wq", "$BN$", 2 * h, "tx", j), staged("wq", "$BN$", 2 * h + 1, "tx", j),
+                        staged("ws", "$BN$", 0, "tx", j));
+    for (uint32_t i = 0; i < tm; ++i)
+      text += fmt::format("        c{}_{} += {};\n", i, j, product8(type, static_cast<int>(h), "$S$", "p", "q", "w", fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("s{}", i)));
     text += "      }\n";
   }
   return text + "    }\n";
@@ -237,11 +233,11 @@ std::string Product::segment_text(size_t index) const {
     store += "  } }\n";
   }
   const auto k = static_cast<uint32_t>(s.p->weight->k);
-  const bool halves = unpack8_halves(s.p->weight->type);
+  const gguf::Type type = s.p->weight->type;
   const std::string body = expand(kProduct, {{"INIT", init}, {"FETCH", staging.fetch}, {"FETCH0", "  { let next = 0u;\n" + staging.fetch + "  }\n"},
                                              {"STAGE", staging.stage},
                                              {"BUFFER", shape.buffers == 2 ? "    let xb = (u & 1u) * $BM4$; let xsb = (u & 1u) * $BM2$; let wb = (u & 1u) * $BN4$; let wsb = (u & 1u) * $BN$;" : "    let xb = 0u; let xsb = 0u; let wb = 0u; let wsb = 0u;"},
-                                             {"FREE", shape.buffers == 2 ? "" : "    workgroupBarrier();"}, {"STORE", store}, {"INNER", inner_text(tm, tn, halves, 0) + inner_text(tm, tn, halves, 1)}});
+                                             {"FREE", shape.buffers == 2 ? "" : "    workgroupBarrier();"}, {"STORE", store}, {"INNER", inner_text(tm, tn, type, 0) + inner_text(tm, tn, type, 1)}});
   return expand(body, {{"S", std::to_string(index)}, {"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4},
                        {"UNITS", k / 64}, {"BLOCKS", k / 32}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
 }
@@ -271,10 +267,11 @@ Shape shape_for(const gpu::Caps& caps, uint32_t tokens) {
 uint32_t memory_of(Shape s) { return (s.m * 96 + s.n * 80) * s.buffers; }
 
 gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
-  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.max_tokens));
+  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));   // as large as any Plan of the session wants it
 }
 
-/// x in blocks of 8-bit integers; made once for all projections of it.
+}  // namespace
+
 gpu::BufferRef quantised(Recorder& r, const Rows& x) {
   if (auto twin = r.twin(x)) return twin;
   const uint32_t blocks = x.width / 32;
@@ -286,8 +283,6 @@ gpu::BufferRef quantised(Recorder& r, const Rows& x) {
   if (x.offset == 0) r.twins[x.buffer->id()] = buffer;
   return buffer;
 }
-
-}  // namespace
 
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;

@@ -6,6 +6,7 @@
 #include "kernels/matvec.h"
 #include "kernels/matmul8.h"
 #include "kernels/matvec8.h"
+#include "kernels/matvec_batch.h"
 #include "kernels/ops.h"
 #include "kernels/wgsl.h"
 
@@ -116,6 +117,40 @@ bool exact(Recorder& r, const Matvec& m) {
   return !parts.empty();
 }
 
+/// The kernels for a few tokens, where they can be used: all of it in one dispatch (a tile), or else each projection in one.
+/// m.x is normalised already.
+bool few(Recorder& r, const Matvec& m) {
+  if (r.failed() || r.decode() || r.max_tokens > kFewTokens) return false;
+  std::vector<MatvecBatch> dispatches;
+  const auto take = [&](const Matvec& whole) {
+    const auto parts = parts_of(whole);
+    for (const Matvec& part : parts) {
+      MatvecBatch b{part, false, nullptr};
+      b.packed = std::all_of(part.outputs.begin(), part.outputs.end(), [&](const Projection& p) { return matmul8_fits(r, part.x, p); });
+      if (!matvec_batch_fits(r, b)) return false;
+      dispatches.push_back(std::move(b));
+    }
+    return !parts.empty();
+  };
+  if (!take(m)) {
+    if (m.gated || m.outputs.size() == 1) return false;
+    dispatches.clear();
+    Matvec single = m;
+    for (const Projection& p : m.outputs)
+      if (single.outputs = {p}; !take(single)) return false;
+  }
+  const Rows& y = m.outputs[0].y;
+  if (m.gated && dispatches.size() == 1 && dispatches[0].packed && y.offset == 0 && y.width % 32 == 0) {
+    MatvecBatch& b = dispatches[0];
+    b.y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));
+    if (r.failed()) return false;
+    if (!matvec_batch_fits(r, b)) b.y8 = nullptr;
+  }
+  for (const MatvecBatch& b : dispatches) matvec_batch(r, b);
+  if (dispatches[0].y8 && !r.failed()) r.twins[y.buffer->id()] = dispatches[0].y8;
+  return true;
+}
+
 /// norm(x) in a buffer of its own, or x where there is no norm. Where all of `weights` read 8-bit activations, only those
 /// are made.
 Rows normed(Recorder& r, const Rows& x, const Norm& n, const std::vector<weights::TensorRef>& weights) {
@@ -152,15 +187,16 @@ void project(Recorder& r, const Rows& x, const Norm& n, std::vector<Projection> 
   if (quick(r, m) || exact(r, m)) return;
   std::vector<weights::TensorRef> all;
   for (const auto& p : outputs) all.push_back(p.weight);
-  const Rows input = normed(r, x, n, all);
-  plain_all(r, input, outputs);
+  const Rows input = m.x = normed(r, x, n, all);
+  m.norm = {};
+  if (!few(r, m)) plain_all(r, input, outputs);
 }
 
 void project_add(Recorder& r, const Rows& x, const Projection& p) {
   if (r.failed()) return;
   Matvec m;
   m.x = x, m.outputs = {p}, m.add = true;
-  if (!quick(r, m)) plain(r, x, p, true);
+  if (!quick(r, m) && !few(r, m)) plain(r, x, p, true);
 }
 
 void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::TensorRef& gate, const weights::TensorRef& up,
@@ -169,7 +205,9 @@ void project_gated(Recorder& r, const Rows& x, const Norm& n, const weights::Ten
   Matvec m;
   m.x = x, m.norm = n, m.outputs = {{gate, nullptr, y}, {up, nullptr, y}}, m.gated = true, m.activation = activation;
   if (quick(r, m) || exact(r, m)) return;
-  const Rows input = normed(r, x, n, {gate, up});
+  const Rows input = m.x = normed(r, x, n, {gate, up});
+  m.norm = {};
+  if (few(r, m)) return;
   const Rows g = r.rows("gate", static_cast<uint32_t>(gate->rows));
   const Rows u = r.rows("up", static_cast<uint32_t>(up->rows));
   plain_all(r, input, {{gate, nullptr, g}, {up, nullptr, u}});

@@ -49,6 +49,9 @@ struct Choices {
   bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
 };
 
+/// Plans for up to this many tokens (but more than one) take the kernels for a few.
+inline constexpr uint32_t kFewTokens = 16;
+
 struct LastProjection;
 
 /// Everything that recording needs. The first failure is kept in `error`, later calls do nothing: a forward pass reads

@@ -161,7 +161,7 @@ TEST(ProjectSizes, EveryRowCountAndDepth) {
 
 TEST(ProjectSizes, EveryWayOfOpeningTheDevice) {
   for (const Mode mode : kModes)
-    for (const Type type : {Type::BF16, Type::Q4_0, Type::Q6_K, Type::IQ3_S}) {
+    for (const Type type : {Type::BF16, Type::Q4_0, Type::Q2_K, Type::Q6_K, Type::IQ1_M, Type::IQ3_S}) {
       SCOPED_TRACE(testing::Message() << name(mode) << " " << gguf::type_traits(type)->name);
       const Shape shape{type == Type::Q4_0 || type == Type::BF16 ? 192u : 768u, 70};
       for (const auto& choices : {exact_choices(mode), fast_choices(mode)}) {

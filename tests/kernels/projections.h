@@ -29,6 +29,7 @@ inline Matrix add_matrix(Lab& lab, const std::string& name, gguf::Type type, uin
 /// What an output must be, and how far float32 (or 8-bit activations) may be from it.
 struct Expected {
   double value = 0, exact = 0, fast = 0;
+  double variance = 0;   ///< of the error that rounding to 8 bits makes
 };
 
 /// x·Wᵀ for one row of x. Float32 sums in any order of lanes stay within 32 units of Σ|w·x|; an activation in a block of 32
@@ -43,12 +44,12 @@ inline std::vector<Expected> reference(const Matrix& m, std::span<const double> 
     for (size_t i = b; i < end; ++i) step[i] = most / 254;
   }
   for (uint32_t r = 0; r < m.n; ++r) {
-    double sum = 0, size = 0, steps = 0;
+    double sum = 0, size = 0, steps = 0, variance = 0;
     for (uint32_t i = 0; i < m.k; ++i) {
       const double w = m.values[size_t{r} * m.k + i];
-      sum += w * x[i], size += std::fabs(w * x[i]), steps += std::fabs(w) * step[i];
+      sum += w * x[i], size += std::fabs(w * x[i]), steps += std::fabs(w) * step[i], variance += w * w * step[i] * step[i] / 3;
     }
-    out[r] = {sum, 32 * kUnit * size, steps + 64 * kUnit * size};
+    out[r] = {sum, 32 * kUnit * size, steps + 64 * kUnit * size, variance};
   }
   return out;
 }
@@ -71,7 +72,9 @@ inline Expected gated(const Expected& g, const Expected& u) {
   const auto spread = [&](double dg, double du) {
     return 1.1 * dg * (std::fabs(u.value) + du) + std::fabs(silu(g.value)) * du + 32 * kUnit * std::fabs(silu(g.value) * u.value);
   };
-  return {silu(g.value) * u.value, spread(g.exact, u.exact), spread(g.fast, u.fast)};
+  const double sigmoid = 1 / (1 + std::exp(-g.value)), slope = sigmoid * (1 + g.value * (1 - sigmoid)) * u.value;
+  return {silu(g.value) * u.value, spread(g.exact, u.exact), spread(g.fast, u.fast),
+          slope * slope * g.variance + silu(g.value) * silu(g.value) * u.variance};
 }
 
 inline void expect_near(std::span<const float> got, std::span<const Expected> want, bool fast) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "gguf/row_layout.h"
 #include "gull/error.h"
@@ -20,7 +21,8 @@ namespace gull::kernels {
 /// Bytes of one block of 32 quantised activations.
 inline constexpr uint32_t kBlock8Bytes = 48;
 
-/// WGSL for one bound tensor `W<suffix>` (array<vec4<u32>>, rows in the GPU layout):
+/// WGSL for one bound tensor `W<suffix>` (array<vec4<u32>>, rows in the GPU layout; a type with a code book is bound to
+/// the end of the tile's buffer):
 ///   fn l8<suffix>(rb: u32, u: u32) -> R8
 /// asks memory for unit `u` (64 weights) of the row starting at vec4 number `rb`,
 ///   fn qm<suffix>(r: R8, u: u32, a0: vec4<u32>, a1: vec4<u32>, a2: vec4<u32>, a3: vec4<u32>, sa: vec4<f32>, sb: vec4<f32>) -> f32
@@ -42,12 +44,15 @@ inline std::string place8(std::string_view b, uint32_t blocks) {
 ///   struct R8 { a, b, c, d, e: vec4<u32> }, struct U8 { q0, q1, q2, q3: vec4<u32>, s: vec4<f32> }
 ///   fn l8<suffix>(rb: u32, u: u32) -> R8   loads it,
 ///   fn u8<suffix>(r: R8, u: u32) -> U8     unpacks what was loaded
-/// q0, q1 are the bytes of the first block of 32 weights, q2, q3 of the second. Where `halves` is false, s = (scale, offset)
-/// of the first and of the second block: Σ w·a = scale·d·Σq·q' + offset·(s0 + s1). Where it is true, s holds one scale for
-/// each 16 weights and the offset is −32 times it (Q6_K).
+/// q0, q1 are the bytes of the first block of 32 weights, q2, q3 of the second; s is for product8. And qa as above.
 Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suffix);
-bool unpack8_halves(gguf::Type type);
 /// R8 and U8, once a shader.
 std::string_view unit8_structs();
+
+/// The WGSL expression of the product of block `h` (0 or 1) of a unit with a block of activations: `p`, `q` are its bytes (q0
+/// and q1, or q2 and q3), `w` its s, `a` and `b` the activations' bytes and `s` their (d, s0, s1, s0 + s1): all names. Uses
+/// the helper d4<suffix> of unpack8.
+std::string product8(gguf::Type type, int h, std::string_view suffix, std::string_view p, std::string_view q, std::string_view w,
+                     std::string_view a, std::string_view b, std::string_view s);
 
 }  // namespace gull::kernels

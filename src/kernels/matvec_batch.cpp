@@ -1,0 +1,355 @@
+#include "kernels/matvec_batch.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/decode/decode.h"
+#include "kernels/dot8/dot8.h"
+#include "kernels/matmul8.h"
+#include "kernels/wgsl.h"
+
+namespace gull::kernels {
+namespace {
+
+/// How the work is cut: `per_row` threads share a row along k, each works on `rows` rows and `tokens` tokens at a time. All are
+/// powers of two, and a workgroup's rows are whole blocks of 32.
+struct BatchShape { uint32_t threads, per_row, rows, tokens; };
+
+/// Four rows a thread make each activation that is read serve 16 multiplications an instruction four times.
+BatchShape shape_for(uint32_t units) {
+  const uint32_t per_row = std::clamp(std::bit_ceil(units), 8u, 32u);
+  return {256, per_row, std::max(32 * per_row / 256, 1u), 8};
+}
+
+struct BatchSegment {
+  const weights::Tensor* tensor;
+  std::shared_ptr<weights::Tile> tile;
+  weights::TensorRef bias;
+  uint32_t y_at;
+};
+
+/// Writes the text of one dispatch. Grid: x = workgroups of all segments, y = ⌈tokens ÷ shape.tokens⌉.
+/// Bindings: x (or X8), W0…, y, [biases], [Y8], State.
+class BatchWriter {
+ public:
+  BatchWriter(const MatvecBatch& m, const gpu::Caps& caps) : m_(m), caps_(caps) {
+    for (const Projection& p : m.base.outputs) {
+      const auto tile = only_tile(p);
+      segments_.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
+    }
+    k_ = static_cast<uint32_t>(segments_[0].tensor->k);
+    shape_ = shape_for(units());
+  }
+
+  const BatchShape& shape() const { return shape_; }
+  uint32_t groups() const { return shape_.threads / shape_.per_row; }
+  uint32_t rows_per_workgroup() const { return groups() * shape_.rows; }
+  uint32_t workgroups(const BatchSegment& s) const { return static_cast<uint32_t>((s.tile->rows + rows_per_workgroup() - 1) / rows_per_workgroup()); }
+  uint32_t total_workgroups() const {
+    if (m_.base.gated) return workgroups(segments_[0]);
+    uint32_t total = 0;
+    for (const BatchSegment& s : segments_) total += workgroups(s);
+    return total;
+  }
+  /// Bytes of workgroup memory.
+  uint32_t memory() const { return 4 * (results() + (shuffles() ? 0 : partials())); }
+
+  std::string key() const {
+    const Matvec& b = m_.base;
+    std::string key = fmt::format("matvec batch:{}:{}:{}:{}/{}:{}:{}:{}:{}/{}:{}:{}", m_.packed, shape_.threads, shape_.per_row, shape_.rows, shape_.tokens, b.add,
+                                  b.gated, static_cast<int>(b.activation), bool(m_.y8), b.x.stride, b.x.offset, y().stride);
+    for (const BatchSegment& s : segments_)
+      key += fmt::format("/{}:{}:{}:{}:{}", static_cast<int>(s.tensor->type), k_, s.tile->rows, s.y_at, s.bias ? s.tile->first_row + 1 : 0);
+    return key;
+  }
+
+  /// For profiles.
+  std::string label() const {
+    uint64_t rows = 0;
+    for (const BatchSegment& s : segments_) rows += s.tile->rows;
+    return fmt::format("matvec batch{} {} {} -> {}{}", m_.packed ? "8" : "", gguf::type_traits(segments_[0].tensor->type)->name, k_, rows,
+                       m_.base.gated ? " gated" : "");
+  }
+
+  std::string letters() const {
+    std::string letters = "r" + std::string(segments_.size(), 'r') + 'w';
+    for (const BatchSegment& s : segments_)
+      if (s.bias) letters += 'r';
+    if (m_.y8) letters += 'w';
+    return letters + 'u';
+  }
+
+  std::vector<dispatch::Operand> operands(const gpu::BufferRef& x, const gpu::BufferRef& state) const {
+    std::vector<dispatch::Operand> out{x};
+    for (const BatchSegment& s : segments_) out.push_back(s.tile);
+    out.push_back(y().buffer);
+    for (const BatchSegment& s : segments_)
+      if (s.bias) out.push_back(vector_operand(s.bias));
+    if (m_.y8) out.push_back(m_.y8);
+    out.push_back(state);
+    return out;
+  }
+
+  Result<std::string> source() const {
+    std::string text = preamble(caps_, false, shuffles()) + std::string(kStateStruct) + declarations() + (m_.packed ? std::string(unit8_structs()) : std::string());
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      const gguf::RowLayout& layout = segments_[i].tensor->layout;
+      auto reader = m_.packed ? unpack8(layout, std::to_string(i)) : decoder(layout, std::to_string(i));
+      if (!reader) return fail(reader.error());
+      text += *reader;
+    }
+    if (m_.base.gated) text += activation_helpers();
+    text += fmt::format("var<workgroup> res: array<f32, {}>;\n", results());
+    if (!shuffles()) text += fmt::format("var<workgroup> part: array<f32, {}>;\n", partials());
+    text += expand(R"(@compute @workgroup_size($T$)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {
+  let lane = t % $TPR$;
+  let group = t / $TPR$;
+  let m0 = wid.y * $TOKENS$;
+  let n = S.n - m0;
+)", {{"T", shape_.threads}, {"TPR", shape_.per_row}, {"TOKENS", shape_.tokens}});
+    if (m_.base.gated) return text + body({0, 1}, 0) + "}\n";
+    uint32_t first = 0;
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      const uint32_t count = workgroups(segments_[i]);
+      text += fmt::format("  {}if (wid.x < {}u) {{\n", i ? "else " : "", first + count) + body({i}, first) + "  }\n";
+      first += count;
+    }
+    return text + "}\n";
+  }
+
+ private:
+  const Rows& y() const { return m_.base.outputs[0].y; }
+  uint32_t units() const { return k_ / (m_.packed ? 64 : 32); }
+  uint32_t weights() const { return m_.base.gated ? 2 : 1; }
+  uint32_t results() const { return rows_per_workgroup() * shape_.tokens * weights(); }
+  uint32_t partials() const { return groups() * shape_.tokens * (shape_.per_row + 1); }
+  /// Subgroup shuffles add up within a row's threads where a subgroup holds them all.
+  bool shuffles() const { return caps_.subgroups && caps_.linear_subgroups && caps_.subgroup_min >= shape_.per_row; }
+
+  std::string declarations() const {
+    std::string text;
+    int next = 0;
+    const auto bind = [&](const char* access, const std::string& name, const char* type) {
+      text += fmt::format("@group(0) @binding({}) var<{}> {}: {};\n", next++, access, name, type);
+    };
+    bind("storage, read", m_.packed ? "X8" : "x", m_.packed ? "array<vec4<u32>>" : "array<vec4<f32>>");
+    for (size_t i = 0; i < segments_.size(); ++i) bind("storage, read", fmt::format("W{}", i), "array<vec4<u32>>");
+    bind("storage, read_write", "y", "array<f32>");
+    for (size_t i = 0; i < segments_.size(); ++i)
+      if (segments_[i].bias) bind("storage, read", fmt::format("b{}", i), "array<f32>");
+    if (m_.y8) bind("storage, read_write", "Y8", "array<u32>");
+    bind("uniform", "S", "State");
+    return text;
+  }
+
+  /// A row that a thread works on: of which segment, and its number among the thread's.
+  struct Own { size_t segment; uint32_t row; };
+  std::string name(const Own& o) const { return fmt::format("{}_{}", o.segment, o.row); }
+
+  /// Rows that are unpacked before the tokens are gone through: as many as registers hold, and of one type.
+  std::vector<std::vector<Own>> passes(const std::vector<size_t>& which) const {
+    const bool alike = which.size() == 1 || segments_[which[0]].tensor->type == segments_[which[1]].tensor->type;
+    std::vector<Own> all;
+    if (alike) {
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        for (size_t w : which) all.push_back({w, r});
+    } else {
+      for (size_t w : which)
+        for (uint32_t r = 0; r < shape_.rows; ++r) all.push_back({w, r});
+    }
+    const size_t most = std::min<size_t>(m_.packed ? 4 : 2, alike ? all.size() : shape_.rows);
+    std::vector<std::vector<Own>> out;
+    for (size_t at = 0; at < all.size(); at += most) out.emplace_back(all.begin() + at, all.begin() + std::min(at + most, all.size()));
+    return out;
+  }
+
+  /// The activations of token `m` of this workgroup, and what they add to each row of the pass. A token beyond the last
+  /// reads the last one's.
+  std::string token_text(const std::vector<Own>& pass, uint32_t m) const {
+    const size_t w = pass[0].segment;
+    std::string text = fmt::format("        {{ let m = m0 + min({}u, n - 1u);\n", m);
+    if (m_.packed) {
+      text += fmt::format("          let ab = (qa{}(u) + m * {}u) * 3u;\n", w, k_ / 32);
+      text += "          let a0 = X8[ab.x]; let a1 = X8[ab.x + 1u]; let ua = bitcast<vec4<f32>>(X8[ab.x + 2u]); let sa = vec4<f32>(ua.xyz, ua.y + ua.z);\n"
+              "          let a2 = X8[ab.y]; let a3 = X8[ab.y + 1u]; let ub = bitcast<vec4<f32>>(X8[ab.y + 2u]); let sb = vec4<f32>(ub.xyz, ub.y + ub.z);\n";
+    } else {
+      text += fmt::format("          let at = (m * {}u + {}u) / 4u + u * 8u;\n", m_.base.x.stride, m_.base.x.offset);
+      for (int i = 0; i < 8; ++i) text += fmt::format("          let v{0} = x[at + {0}u];\n", i);
+    }
+    for (const Own& o : pass) {
+      const std::string q = "q" + name(o), s = std::to_string(o.segment);
+      const gguf::Type type = segments_[o.segment].tensor->type;
+      if (m_.packed) {
+        text += fmt::format("          a{}_{} += {};\n", name(o), m, product8(type, 0, s, q + ".q0", q + ".q1", q + ".s", "a0", "a1", "sa"));
+        text += fmt::format("          a{}_{} += {};\n", name(o), m, product8(type, 1, s, q + ".q2", q + ".q3", q + ".s", "a2", "a3", "sb"));
+      } else {
+        text += fmt::format("          a{1}_{2} += dot({0}[0], v0) + dot({0}[1], v1) + dot({0}[2], v2) + dot({0}[3], v3) + dot({0}[4], v4) + dot({0}[5], v5) + dot({0}[6], v6) + dot({0}[7], v7);\n",
+                            q, name(o), m);
+      }
+    }
+    return text + "        }\n";
+  }
+
+  std::string body(const std::vector<size_t>& which, uint32_t first_workgroup) const {
+    std::string text = expand("    let r0 = (wid.x - $FIRST$) * $RPW$;\n", {{"FIRST", first_workgroup}, {"RPW", rows_per_workgroup()}});
+    for (size_t w : which)
+      for (uint32_t r = 0; r < shape_.rows; ++r) {
+        const BatchSegment& s = segments_[w];
+        text += fmt::format("    let p{0}_{1} = min(r0 + group + {2}u, {3}u) * {4}u;\n", w, r, r * groups(), s.tile->rows - 1, s.tensor->layout.row_bytes / 16);
+        for (uint32_t m = 0; m < shape_.tokens; ++m) text += fmt::format("    var a{}_{}_{} = 0.0;\n", w, r, m);
+      }
+    text += expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", units()}, {"TPR", shape_.per_row}});
+    for (const auto& pass : passes(which)) {
+      text += "      {\n";
+      if (m_.packed)
+        for (const Own& o : pass) text += fmt::format("      let r{0} = l8{1}(p{0}, u);\n", name(o), o.segment);
+      for (const Own& o : pass)
+        text += m_.packed ? fmt::format("      let q{0} = u8{1}(r{0}, u);\n", name(o), o.segment) : fmt::format("      let q{0} = dq{1}(p{0}, u);\n", name(o), o.segment);
+      for (uint32_t m = 0; m < shape_.tokens; m += 2) {
+        if (m) text += fmt::format("      if (n > {}u) {{\n", m);
+        text += token_text(pass, m) + token_text(pass, m + 1);
+        if (m) text += "      }\n";
+      }
+      text += "      }\n";
+    }
+    text += "    }\n";
+    return text + (shuffles() ? reduce_by_shuffles(which) : reduce_in_memory(which)) + epilogue(which);
+  }
+
+  /// Sums over a row's threads of all results at once: at each step a thread gives half of its numbers to another and takes
+  /// that one's part of the other half, so that the threads end up with a share of the results each.
+  std::string reduce_by_shuffles(const std::vector<size_t>& which) const {
+    std::vector<std::string> values;
+    for (size_t w : which)
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        for (uint32_t m = 0; m < shape_.tokens; ++m) values.push_back(fmt::format("a{}_{}_{}", w, r, m));
+    std::string text;
+    const uint32_t all = static_cast<uint32_t>(values.size());
+    uint32_t mask = shape_.per_row / 2;
+    for (; mask && values.size() > 1; mask /= 2) {
+      const size_t half = values.size() / 2;
+      text += fmt::format("    let up{0} = (lane & {0}u) != 0u;\n", mask);
+      for (size_t i = 0; i < half; ++i) {
+        text += fmt::format("    let c{0}_{1} = select({2}, {3}, up{0}) + subgroupShuffleXor(select({3}, {2}, up{0}), {0}u);\n", mask, i, values[i], values[half + i]);
+        values[i] = fmt::format("c{}_{}", mask, i);
+      }
+      values.resize(half);
+    }
+    // Fewer results than threads: those that are left hold parts of the same one.
+    const uint32_t same = mask ? 2 * mask : 1;
+    for (; mask; mask /= 2) {
+      text += fmt::format("    let c{0}_0 = {1} + subgroupShuffleXor({1}, {0}u);\n", mask, values[0]);
+      values[0] = fmt::format("c{}_0", mask);
+    }
+    if (same > 1) text += fmt::format("    if (lane % {}u == 0u) {{\n", same);
+    text += expand("    let mine = lane / $SAME$ * $EACH$;\n", {{"SAME", same}, {"EACH", static_cast<uint32_t>(values.size())}});
+    for (size_t i = 0; i < values.size(); ++i)
+      text += expand("    { let i = mine + $I$; res[(i / $RT$ * $TOKENS$ + i % $TOKENS$) * $RPW$ + i / $TOKENS$ % $ROWS$ * $G$ + group] = $VALUE$; }\n",
+                     {{"I", static_cast<uint32_t>(i)}, {"RT", all / static_cast<uint32_t>(which.size())}, {"TOKENS", shape_.tokens}, {"RPW", rows_per_workgroup()},
+                      {"ROWS", shape_.rows}, {"G", groups()}, {"VALUE", values[i]}});
+    if (same > 1) text += "    }\n";
+    return text + "    workgroupBarrier();\n";
+  }
+
+  std::string reduce_in_memory(const std::vector<size_t>& which) const {
+    std::string text;
+    for (size_t i = 0; i < which.size(); ++i)
+      for (uint32_t r = 0; r < shape_.rows; ++r) {
+        for (uint32_t m = 0; m < shape_.tokens; ++m)
+          text += fmt::format("    part[(group * {}u + {}u) * {}u + lane] = a{}_{}_{};\n", shape_.tokens, m, shape_.per_row + 1, which[i], r, m);
+        text += expand(R"(    workgroupBarrier();
+    for (var o = t; o < $N$; o += $T$) {
+      var s = 0.0;
+      for (var i = 0u; i < $TPR$; i++) { s += part[o * $ST$ + i]; }
+      res[($FIRST$ + o % $TOKENS$) * $RPW$ + $ROW$ + o / $TOKENS$] = s;
+    }
+    workgroupBarrier();
+)", {{"N", groups() * shape_.tokens}, {"T", shape_.threads}, {"TPR", shape_.per_row}, {"ST", shape_.per_row + 1}, {"FIRST", static_cast<uint32_t>(i) * shape_.tokens},
+     {"TOKENS", shape_.tokens}, {"RPW", rows_per_workgroup()}, {"ROW", r * groups()}});
+      }
+    return text;
+  }
+
+  std::string epilogue(const std::vector<size_t>& which) const {
+    const BatchSegment& s = segments_[which[0]];
+    const std::string bias = s.bias ? fmt::format(" + b{}[{}u + r0 + row]", which[0], s.tile->first_row) : "";
+    std::string value = "res[o]" + bias;
+    if (m_.base.gated) value = activation_call(m_.base.activation, "res[o]") + fmt::format(" * res[o + {}u]", results() / 2);
+    std::string text = expand(R"(    for (var o = t; o < $N$; o += $T$) {
+      let m = o / $RPW$;
+      let row = o % $RPW$;
+      if (m >= n || r0 + row >= $ROWS$) { continue; }
+      let v = $VALUE$;
+      y[(m0 + m) * $YS$ + $YO$ + r0 + row] $SET$ v;
+      $KEEP$
+    }
+)", {{"N", rows_per_workgroup() * shape_.tokens}, {"T", shape_.threads}, {"RPW", rows_per_workgroup()}, {"ROWS", s.tile->rows}, {"VALUE", value},
+     {"YS", y().stride}, {"YO", s.y_at}, {"SET", m_.base.add ? "+=" : "="}, {"KEEP", m_.y8 ? "res[o] = v;" : ""}});
+    return m_.y8 ? text + quantise() : text;
+  }
+
+  /// The results as blocks of 32 (dot8.h), a word of four bytes a thread.
+  std::string quantise() const {
+    return expand(R"(    workgroupBarrier();
+    for (var o = t; o < $N$; o += $T$) {
+      let m = o / $RPW4$;
+      let b = o % $RPW4$ / 8u;
+      if (m >= n || r0 + b * 32u >= $ROWS$) { continue; }
+      let first = m * $RPW4$ * 4u + b * 32u;
+      let c = o % 8u;
+      var peak = 0.0;
+      for (var i = 0u; i < 32u; i++) { peak = max(peak, abs(res[first + i])); }
+      let id = select(0.0, 127.0 / peak, peak > 1e-30);
+      let at = ((m0 + m) * $BLOCKS$ + r0 / 32u + b) * 12u;
+      let w = first + c * 4u;
+      let q = vec4<u32>(vec4<i32>(round(vec4<f32>(res[w], res[w + 1u], res[w + 2u], res[w + 3u]) * id))) & vec4<u32>(255u);
+      Y8[at + c] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
+      if (c < 2u) {
+        var s = 0.0;
+        for (var i = 0u; i < 16u; i++) { s += round(res[first + c * 16u + i] * id); }
+        Y8[at + 9u + c] = bitcast<u32>(s * peak / 127.0);
+      }
+      if (c == 2u) { Y8[at + 8u] = bitcast<u32>(peak / 127.0); }
+    }
+)", {{"N", rows_per_workgroup() / 4 * shape_.tokens}, {"T", shape_.threads}, {"RPW4", rows_per_workgroup() / 4}, {"ROWS", segments_[0].tile->rows},
+     {"BLOCKS", y().width / 32}});
+  }
+
+  const MatvecBatch& m_;
+  const gpu::Caps& caps_;
+  std::vector<BatchSegment> segments_;
+  uint32_t k_ = 0;
+  BatchShape shape_{};
+};
+
+}  // namespace
+
+bool matvec_batch_fits(const Recorder& r, const MatvecBatch& m) {
+  const Matvec& b = m.base;
+  const gpu::Caps& caps = r.caps();
+  if (r.decode() || r.max_tokens > kFewTokens || caps.max_invocations < 256 || caps.max_workgroup_x < 256) return false;
+  size_t storage = 2 + (m.y8 ? 1 : 0);
+  for (const Projection& p : b.outputs) {
+    const Rows& y = b.outputs[0].y;
+    if (!only_tile(p) || p.y.buffer != y.buffer || p.y.stride != y.stride || p.y.buffer == b.x.buffer || p.weight->k != b.x.width) return false;
+    if (m.packed ? !matmul8_fits(r, b.x, p) : p.weight->k % 32 || b.x.offset % 4 || b.x.stride % 4) return false;
+    if (m.y8 && (p.weight->rows % 32 || y.offset)) return false;
+    storage += p.bias ? 2 : 1;
+  }
+  const BatchWriter writer(m, caps);
+  return storage <= caps.max_storage_buffers && writer.memory() <= caps.max_workgroup_memory && writer.total_workgroups() <= 65535;
+}
+
+void matvec_batch(Recorder& r, const MatvecBatch& m) {
+  if (r.failed()) return;
+  const gpu::BufferRef x = m.packed ? quantised(r, m.base.x) : m.base.x.buffer;
+  const BatchWriter writer(m, r.caps());
+  auto text = writer.source();
+  if (!text) return r.fail_with(text.error());
+  if (r.failed()) return;
+  r.step(writer.key(), [&] { return gpu::PipelineDesc{writer.label(), *text, kinds(writer.letters())}; }, writer.operands(x, r.state),
+         {writer.total_workgroups()}, {1, dispatch::Var::Tokens, writer.shape().tokens});
+}
+
+}  // namespace gull::kernels
