@@ -162,6 +162,10 @@ std::span<const std::byte> File::view(const TensorInfo& tensor, uint64_t offset,
   return impl_->sources[tensor.part]->view(tensor.offset + offset, length);
 }
 
+bool File::local() const {
+  return std::all_of(impl_->sources.begin(), impl_->sources.end(), [](const auto& source) { return source->local(); });
+}
+
 void File::release(const TensorInfo& tensor, uint64_t offset, uint64_t length) const {
   if (tensor.part >= impl_->sources.size() || offset > tensor.bytes || length > tensor.bytes - offset) return;
   impl_->sources[tensor.part]->release(tensor.offset + offset, length);
