@@ -26,8 +26,8 @@ WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<co
 
 WeightCache::~WeightCache() {
   ahead_.reset();
-  if (!bounded_) return;
   const Counters& c = counters_;
+  if (!bounded_ || c.hits + c.misses == 0) return;
   log(LogLevel::Debug, "weights within {}: {} hits, {} misses, {} uploads of {} in all, {} evictions ({} buffers taken over, {} destroyed), {} stalls",
       human_bytes(options_.budget), c.hits, c.misses, c.uploads, human_bytes(c.upload_bytes), c.evictions, c.recycled, c.destroyed, c.stalls);
 }

@@ -26,7 +26,8 @@ class Usage(ProgramTest):
         for arguments in [[], ["fly"], ["--fly"], ["run"], ["run", MODEL, "hi", "--fly"], ["run", MODEL, "a", "b"],
                           ["run", MODEL, "hi", "-n", "many"], ["run", MODEL, "hi", "--temp", "-1"],
                           ["run", MODEL, "hi", "--limits", "none"], ["run", MODEL, "hi", "--precision", "f8"],
-                          ["run", MODEL, "hi", "--gpu-budget", "much"], ["tokenize", MODEL], ["logits", MODEL, "--ids", "1"],
+                          ["run", MODEL, "hi", "--gpu-budget", "much"], ["run", MODEL, "hi", "--gpu-budget", "0.3"],
+                          ["tokenize", MODEL], ["logits", MODEL, "--ids", "1"],
                           ["embed", MODEL], ["embed", MODEL, "a", "--ids", "1"], ["template"], ["pull"], ["bench", MODEL, "--reps", "0"]]:
             with self.subTest(arguments=arguments):
                 done = gull(*arguments)
