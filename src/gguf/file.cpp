@@ -1,3 +1,4 @@
+#include <algorithm>
 
 #include "base/log.h"
 #include "gguf/parser.h"
