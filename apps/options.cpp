@@ -71,7 +71,7 @@ void ModelArguments::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"fast", "f32"}))->capture_default_str()->group(kModel);
   command.add_option("--kv", kv, "How keys and values are stored")
       ->check(CLI::IsMember({"auto", "f32", "f16", "q8_0", "q4_0"}))->capture_default_str()->group(kModel);
-  command.add_option("--gpu-budget", budget, "Keep at most this much of the weights on the GPU, as in 512MiB")
+  command.add_option("--gpu-budget", budget, "Keep at most this much of the weights on the GPU, as in 512MiB; 0: no bound")
       ->check(CLI::Validator(check_size, "SIZE"))->group(kModel);
   device.add_to(command);
 }

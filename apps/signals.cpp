@@ -23,6 +23,9 @@ void install_signal_handlers() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+#ifdef SIGXFSZ
+  std::signal(SIGXFSZ, SIG_IGN);   // a file that may not grow any more is a failed write, which says so
+#endif
 }
 
 CancelFlag& interrupted() { return flag; }

@@ -29,15 +29,18 @@ class ByteSource {
   virtual Result<void> read(uint64_t offset, std::span<std::byte> out) = 0;
   /// Bytes that are already addressable (memory, mapped file), or an empty span when they must be read.
   virtual std::span<const std::byte> view(uint64_t offset, uint64_t length) { (void)offset, (void)length; return {}; }
+  /// Whether bytes come from this machine, so that many small reads cost as little as one large one.
+  virtual bool local() const { return false; }
   /// These bytes will hardly be wanted again soon: a mapped file gives their memory back. Reading them still works.
   virtual void release(uint64_t offset, uint64_t length) { (void)offset, (void)length; }
 };
 
 /// Bytes in memory; `bytes` must outlive the source when `owned` is empty.
 std::shared_ptr<ByteSource> memory_source(std::string name, std::vector<std::byte> bytes);
-/// A read-only memory map of a regular file (native only).
+/// A read-only memory map of a regular file (native only). Where another program cuts the file short, touching a `view` of
+/// what is gone ends the process: the system sends SIGBUS. `read` gives an error.
 Result<std::shared_ptr<ByteSource>> mapped_file_source(const std::string& path);
-/// Plain positioned reads of a regular file.
+/// Plain positioned reads of a regular file. One that is cut short or written to while it is in use is an error.
 Result<std::shared_ptr<ByteSource>> file_source(const std::string& path);
 
 namespace gguf {
@@ -110,7 +113,7 @@ class File {
   static Result<std::shared_ptr<File>> open(std::shared_ptr<ByteSource> source);
   /// A split model: the parts in any order; checked for completeness.
   static Result<std::shared_ptr<File>> open(std::vector<std::shared_ptr<ByteSource>> parts);
-  /// A path: maps it, and its sibling parts when its name ends in -0000i-of-0000n.gguf.
+  /// A path: opens it, and its sibling parts when its name ends in -0000i-of-0000n.gguf.
   static Result<std::shared_ptr<File>> open_path(const std::string& path);
   /// The parts of a split model in any order, or one path as `open_path` takes it.
   static Result<std::shared_ptr<File>> open_paths(std::span<const std::string> paths);
@@ -138,6 +141,8 @@ class File {
   Result<void> read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
   /// The same bytes without a copy where the source is addressable, else empty.
   std::span<const std::byte> view(const TensorInfo& tensor, uint64_t offset, uint64_t length) const;
+  /// Whether all parts are on this machine: see ByteSource::local.
+  bool local() const;
   /// Says that these bytes of a tensor were used: see ByteSource::release.
   void release(const TensorInfo& tensor, uint64_t offset, uint64_t length) const;
 

@@ -79,6 +79,7 @@ Result<uint64_t> parse_bytes(std::string_view text) {
   if (end == 0 || stop != number.c_str() + number.size() || unit.size() > 1 || power == std::string_view::npos)
     return fail_f(ErrorKind::InvalidArgument, "'{}' is not a size: write bytes, or a number with KiB, MiB, GiB or TiB", text);
   const double bytes = value * std::pow(1024.0, static_cast<double>(power));
+  if (bytes > 0 && bytes < 1) return fail_f(ErrorKind::InvalidArgument, "'{}' is less than a byte", text);
   if (!(bytes < 9e18)) return fail_f(ErrorKind::InvalidArgument, "'{}' is too large", text);
   return static_cast<uint64_t>(bytes);
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 
 #include "base/log.h"
 #include "gguf/parser.h"
@@ -160,6 +161,10 @@ Result<void> File::read(const TensorInfo& tensor, uint64_t offset, std::span<std
 std::span<const std::byte> File::view(const TensorInfo& tensor, uint64_t offset, uint64_t length) const {
   if (tensor.part >= impl_->sources.size() || offset > tensor.bytes || length > tensor.bytes - offset) return {};
   return impl_->sources[tensor.part]->view(tensor.offset + offset, length);
+}
+
+bool File::local() const {
+  return std::all_of(impl_->sources.begin(), impl_->sources.end(), [](const auto& source) { return source->local(); });
 }
 
 void File::release(const TensorInfo& tensor, uint64_t offset, uint64_t length) const {

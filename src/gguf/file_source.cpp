@@ -18,13 +18,23 @@ namespace {
 struct Descriptor {
   int fd = -1;
   uint64_t size = 0;
+  int64_t modified = 0;   ///< in nanoseconds
   Descriptor() = default;
-  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)), size(other.size) {}
+  Descriptor(Descriptor&& other) noexcept : fd(std::exchange(other.fd, -1)), size(other.size), modified(other.modified) {}
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor() {
     if (fd >= 0) ::close(fd);
   }
 };
+
+int64_t modified(const struct stat& info) {
+#if defined(__APPLE__)
+  const timespec& time = info.st_mtimespec;
+#else
+  const timespec& time = info.st_mtim;
+#endif
+  return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 /// Opens without ever blocking: a pipe or device of that name is refused before it is opened for reading.
 Result<Descriptor> open_regular(const std::string& path) {
@@ -41,14 +51,17 @@ Result<Descriptor> open_regular(const std::string& path) {
   if (::fstat(file.fd, &info) != 0 || !S_ISREG(info.st_mode))
     return fail_f(ErrorKind::Io, "{}: changed while it was opened", path);
   file.size = static_cast<uint64_t>(info.st_size);
+  file.modified = modified(info);
   return file;
 }
 
-class FileSource final : public ByteSource {
+/// Reads by position. A file that another program changes meanwhile is noticed at the next read: never a wrong weight.
+class FileSource : public ByteSource {
  public:
   FileSource(std::string path, Descriptor file) : path_(std::move(path)), file_(std::move(file)) {}
   const std::string& name() const override { return path_; }
   uint64_t size() const override { return file_.size; }
+  bool local() const override { return true; }
 
   Result<void> read(uint64_t offset, std::span<std::byte> out) override {
     if (auto inside = gguf::check_range(*this, offset, out.size()); !inside) return inside;
@@ -57,9 +70,14 @@ class FileSource final : public ByteSource {
       const ssize_t got = ::pread(file_.fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return fail_f(ErrorKind::Io, "{}: cannot read at byte {}: {}", path_, offset + done, std::strerror(errno));
-      if (got == 0) return fail_f(ErrorKind::Io, "{}: was cut short to {} bytes while it was being read", path_, offset + done);
+      if (got == 0) return fail_f(ErrorKind::Io, "{}: was cut short to {} bytes while it was in use: load it again", path_, offset + done);
       done += static_cast<size_t>(got);
     }
+    // Whoever changes a file changes its time first.
+    struct stat now{};
+    if (::fstat(file_.fd, &now) != 0) return fail_f(ErrorKind::Io, "{}: cannot read: {}", path_, std::strerror(errno));
+    if (static_cast<uint64_t>(now.st_size) != file_.size || modified(now) != file_.modified)
+      return fail_f(ErrorKind::Io, "{}: was changed while it was in use: load it again", path_);
     return {};
   }
 
@@ -68,20 +86,13 @@ class FileSource final : public ByteSource {
   Descriptor file_;
 };
 
-class MappedSource final : public ByteSource {
+/// The same, and its bytes where they lie.
+class MappedSource final : public FileSource {
  public:
-  MappedSource(std::string path, void* base, uint64_t size)
-      : path_(std::move(path)), base_(static_cast<const std::byte*>(base)), size_(size) {}
+  MappedSource(std::string path, Descriptor file, void* base)
+      : FileSource(std::move(path), std::move(file)), base_(static_cast<const std::byte*>(base)) {}
   ~MappedSource() override {
-    if (size_ != 0) ::munmap(const_cast<std::byte*>(base_), size_);
-  }
-  const std::string& name() const override { return path_; }
-  uint64_t size() const override { return size_; }
-
-  Result<void> read(uint64_t offset, std::span<std::byte> out) override {
-    if (auto inside = gguf::check_range(*this, offset, out.size()); !inside) return inside;
-    if (!out.empty()) std::memcpy(out.data(), base_ + offset, out.size());
-    return {};
+    if (size() != 0) ::munmap(const_cast<std::byte*>(base_), size());
   }
 
   std::span<const std::byte> view(uint64_t offset, uint64_t length) override {
@@ -98,9 +109,7 @@ class MappedSource final : public ByteSource {
   }
 
  private:
-  std::string path_;
   const std::byte* base_;
-  uint64_t size_;
 };
 
 }  // namespace
@@ -114,13 +123,13 @@ Result<std::shared_ptr<ByteSource>> file_source(const std::string& path) {
 Result<std::shared_ptr<ByteSource>> mapped_file_source(const std::string& path) {
   auto file = open_regular(path);
   if (!file) return fail(file.error());
-  if (file->size == 0) return std::make_shared<MappedSource>(path, nullptr, 0);
+  if (file->size == 0) return std::make_shared<MappedSource>(path, std::move(*file), nullptr);
   if (file->size > SIZE_MAX)
     return fail_f(ErrorKind::Unsupported, "{}: {} are too much to map on this machine", path, human_bytes(file->size));
   void* base = ::mmap(nullptr, static_cast<size_t>(file->size), PROT_READ, MAP_SHARED, file->fd, 0);
   if (base == MAP_FAILED)
     return fail_f(ErrorKind::Io, "{}: cannot map {}: {}", path, human_bytes(file->size), std::strerror(errno));
-  return std::make_shared<MappedSource>(path, base, file->size);
+  return std::make_shared<MappedSource>(path, std::move(*file), base);
 }
 
 }  // namespace gull

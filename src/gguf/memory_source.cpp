@@ -14,6 +14,7 @@ class MemorySource final : public ByteSource {
 
   const std::string& name() const override { return name_; }
   uint64_t size() const override { return bytes_.size(); }
+  bool local() const override { return true; }
 
   Result<void> read(uint64_t offset, std::span<std::byte> out) override {
     if (auto inside = gguf::check_range(*this, offset, out.size()); !inside) return inside;

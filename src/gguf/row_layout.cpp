@@ -125,6 +125,8 @@ Result<RowLayout> row_layout(Type type, uint64_t k) {
 
 uint64_t file_row_bytes(const RowLayout& layout) { return uint64_t{layout.blocks} * type_traits(layout.type)->bytes; }
 
+bool as_in_file(const RowLayout& layout) { return pieces_of(layout.type).size() <= 1 && layout.row_bytes == file_row_bytes(layout); }
+
 void relay_rows(const RowLayout& layout, std::span<const std::byte> rows, std::span<std::byte> out) {
   const size_t block = type_traits(layout.type)->bytes, in_row = block * layout.blocks;
   const size_t count = in_row == 0 ? 0 : rows.size() / in_row;

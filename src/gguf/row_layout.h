@@ -63,6 +63,8 @@ Result<RowLayout> row_layout(Type type, uint64_t k);
 
 /// Bytes of a row as the file has it.
 uint64_t file_row_bytes(const RowLayout& layout);
+/// Whether rows lie on the GPU just as in the file.
+bool as_in_file(const RowLayout& layout);
 
 /// Re-lays whole rows: `rows` holds n × file_row_bytes bytes, `out` n × row_bytes. Spans of other lengths change nothing
 /// (they are a programming error, and assert in debug builds).

@@ -46,10 +46,11 @@ void Buffer::destroy() {
 }
 
 Result<BufferRef> Device::create_buffer(uint64_t size, uint32_t usage, Memory kind, std::string_view label) {
+  const uint64_t asked = size;
   size = std::max<uint64_t>((size + 3) & ~uint64_t{3}, 4);
-  if (size > caps_.max_buffer)
+  if (size < asked || size > caps_.max_buffer)   // sizes near 2^64 wrap
     return fail_f(ErrorKind::OutOfMemory, "{}: {} is more than one buffer of this device can hold ({})", label,
-                  human_bytes(size), human_bytes(caps_.max_buffer));
+                  human_bytes(asked), human_bytes(caps_.max_buffer));
   WGPUBufferDescriptor desc{};
   desc.label = view(label);
   desc.size = size;

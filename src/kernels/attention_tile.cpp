@@ -8,10 +8,13 @@
 namespace gull::kernels {
 namespace {
 
+constexpr uint32_t kStep = 8;   // keys of a tile whose values are added in one round of the loop
+
 /// Grid: x = heads, y = ⌈tokens ÷ B⌉. Bindings: q, K, V, y, State, [sinks]. 256 threads.
 /// A tile of B queries stays in workgroup memory while tiles of B keys, then their values, pass by: scores of B × B, an
 /// online softmax a row (256 ÷ B threads share a row), values summed in registers. Rows are padded by one vec4 against
-/// bank conflicts. Keys that no query of the tile can see are not read.
+/// bank conflicts. Keys that no query of the tile can see are not read. Inner loops are unrolled here: Mesa's llvmpipe silently
+/// ends all loops of an invocation after 65,535 iterations in all, which long contexts would reach.
 constexpr std::string_view kTile = R"(
 var<workgroup> qs: array<vec4<f32>, $TILE$>;
 var<workgroup> ks: array<vec4<f32>, $TILE$>;
@@ -48,7 +51,7 @@ $INIT$
 $SCORE$
     workgroupBarrier();
     var top = m;
-    for (var c = 0u; c < $B$; c++) { top = max(top, ss[row * $SROW$ + c]); }
+$TOP$
     let fix = exp(m - top);
     m = top;
     l = l * fix;
@@ -65,8 +68,7 @@ $SCORE$
     }
     workgroupBarrier();
 $SCALEACC$
-    for (var c = 0u; c < $B$; c++) {
-      let p = ss[row * $SROW$ + c];
+    for (var c0 = 0u; c0 < $B$; c0 += $STEP$) {
 $ACC$
     }
   }
@@ -100,15 +102,21 @@ std::string mask_text(const Attention& a) {
 }
 
 /// Scores of a thread's pairs of rows and keys: one or two of each.
-std::string score_text(const Attention& a, uint32_t b) {
+std::string score_text(const Attention& a, uint32_t b, uint32_t d4) {
   const uint32_t n = b / 16;
-  std::string text, sums;
+  const uint32_t step = d4 % 4 == 0 ? 4 : 1;
+  std::string text;
   for (uint32_t i = 0; i < n; ++i)
     for (uint32_t j = 0; j < n; ++j) text += fmt::format("    var d{}{} = 0.0;\n", i, j);
-  text += "    for (var i = 0u; i < $D4$; i++) {\n";
-  for (uint32_t i = 0; i < n; ++i) text += fmt::format("      let q{0} = qs[(ty + {1}u) * $ROW$ + i];\n      let k{0} = ks[(tx + {1}u) * $ROW$ + i];\n", i, i * 16);
-  for (uint32_t i = 0; i < n; ++i)
-    for (uint32_t j = 0; j < n; ++j) text += fmt::format("      d{0}{1} += dot(q{0}, k{1});\n", i, j);
+  text += fmt::format("    for (var i = 0u; i < $D4$; i += {}u) {{\n", step);
+  for (uint32_t u = 0; u < step; ++u) {
+    text += "      {\n";
+    for (uint32_t i = 0; i < n; ++i)
+      text += fmt::format("        let q{0} = qs[(ty + {1}u) * $ROW$ + i + {2}u];\n        let k{0} = ks[(tx + {1}u) * $ROW$ + i + {2}u];\n", i, i * 16, u);
+    for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t j = 0; j < n; ++j) text += fmt::format("        d{0}{1} += dot(q{0}, k{1});\n", i, j);
+    text += "      }\n";
+  }
   text += "    }\n";
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0)); ", {{"C", a.softcap}}) : std::string();
   for (uint32_t i = 0; i < n; ++i)
@@ -129,14 +137,16 @@ uint32_t tile_rows(const gpu::Caps& caps, uint32_t head_dim) {
 
 std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, uint32_t b) {
   const uint32_t d4 = kv.head_dim / 4, per = 256 / b, each = (d4 + per - 1) / per;
-  std::string init, scale, acc, out;
+  std::string init, scale, values, acc, top, out;
   for (uint32_t i = 0; i < each; ++i) {
     const std::string guard = (i + 1) * per <= d4 ? std::string() : fmt::format("if (lane + {}u < {}u) ", i * per, d4);
     init += fmt::format("  var o{} = vec4<f32>(0.0);\n", i);
     scale += fmt::format("    o{0} = o{0} * fix;\n", i);
-    acc += fmt::format("      {0}{{ o{1} += p * ks[c * $ROW$ + lane + {2}u]; }}\n", guard, i, i * per);
+    values += fmt::format("        {0}{{ o{1} += p * ks[c * $ROW$ + lane + {2}u]; }}\n", guard, i, i * per);
     out += fmt::format("    {0}{{ y[at + lane + {1}u] = o{2} * fix_out / l; }}\n", guard, i * per, i);
   }
+  for (uint32_t c = 0; c < b; ++c) top += fmt::format("    top = max(top, ss[row * $SROW$ + {}u]);\n", c);
+  for (uint32_t c = 0; c < kStep; ++c) acc += fmt::format("      {{\n        let c = c0 + {}u;\n        let p = ss[row * $SROW$ + c];\n", c) + values + "      }\n";
   std::string text = std::string(kStateStruct) + kv_helpers(kv.type);
   text += "@group(0) @binding(0) var<storage, read> q: array<vec4<f32>>;\n";
   text += fmt::format("@group(0) @binding(1) var<storage, read> K: array<{0}>;\n@group(0) @binding(2) var<storage, read> V: array<{0}>;\n", kv_element(kv.type));
@@ -144,7 +154,7 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
   if (a.sinks) text += "@group(0) @binding(5) var<storage, read> sinks: array<f32>;\n";
   const std::string sink = a.sinks ? "let sink = sinks[head]; let top_out = max(m, sink); let fix_out = exp(m - top_out); l = l * fix_out + exp(sink - top_out);"
                                    : "let fix_out = 1.0;";
-  const std::string body = expand(kTile, {{"RANGE", range_text(a)}, {"INIT", init}, {"SCORE", score_text(a, b)}, {"SCALEACC", scale}, {"ACC", acc},
+  const std::string body = expand(kTile, {{"RANGE", range_text(a)}, {"INIT", init}, {"SCORE", score_text(a, b, d4)}, {"SCALEACC", scale}, {"ACC", acc}, {"TOP", top}, {"STEP", kStep},
                                           {"OUT", out}, {"SINK", sink}, {"LOADK", kv_load(kv.type, "K", "kb")}, {"LOADV", kv_load(kv.type, "V", "vb")}});
   return text + expand(body, {{"B", b}, {"D", kv.head_dim}, {"D4", d4}, {"ROW", d4 + 1}, {"SROW", b + 1}, {"TILE", b * (d4 + 1)}, {"SCORES", b * (b + 1)},
                               {"PER", per}, {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"YS", y.stride},

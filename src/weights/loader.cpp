@@ -11,6 +11,8 @@
 namespace gull::weights {
 namespace {
 
+constexpr uint64_t kCacheBytes = 256 << 10;
+
 /// Some whole rows of a tile that are read at once; with the last ones comes the code book that ends the buffer.
 struct Piece {
   TileRef tile;
@@ -22,26 +24,37 @@ struct Piece {
   }
 };
 
+/// Lays rows of the file out as the GPU reads them.
+Result<void> lay_out(const Tensor& tensor, std::span<const std::byte> bytes, std::span<std::byte> rows) {
+  const gguf::Type type = tensor.info->type;
+  if (type == tensor.type) return gguf::relay_rows(tensor.layout, bytes, rows), Result<void>{};
+  std::vector<float> values(tensor.k);   // a vector that is kept as F32
+  if (auto ok = gguf::dequantize(type, bytes, values); !ok) return ok;
+  std::memcpy(rows.data(), values.data(), values.size() * sizeof(float));
+  std::fill(rows.begin() + static_cast<ptrdiff_t>(values.size() * sizeof(float)), rows.end(), std::byte{0});
+  return {};
+}
+
 /// Reads a piece and lays it out in `out` (piece.bytes() bytes). `raw` is scratch memory.
 Result<void> read_piece(const gguf::File& file, const Piece& piece, std::vector<std::byte>& raw, std::span<std::byte> out) {
   const Tensor& tensor = *piece.tile->tensor;
   const gguf::TensorInfo& info = *tensor.info;
-  const uint64_t file_row = info.row_bytes();
+  const uint64_t file_row = info.row_bytes(), row = tensor.layout.row_bytes;
   const uint64_t offset = (piece.tile->first_row + piece.first) * file_row;
-  auto bytes = file.view(info, offset, piece.rows * file_row);
-  if (bytes.empty()) {
-    raw.resize(piece.rows * file_row);
-    if (auto ok = file.read(info, offset, raw); !ok) return ok;
-    bytes = raw;
-  }
-  const auto rows = out.first(piece.rows * tensor.layout.row_bytes);
-  if (info.type == tensor.type) {
-    gguf::relay_rows(tensor.layout, bytes, rows);
-  } else {   // a vector that is kept as F32
-    std::vector<float> values(tensor.k);
-    if (auto ok = gguf::dequantize(info.type, bytes, values); !ok) return ok;
-    std::memcpy(rows.data(), values.data(), values.size() * sizeof(float));
-    std::fill(rows.begin() + static_cast<ptrdiff_t>(values.size() * sizeof(float)), rows.end(), std::byte{0});
+  const auto rows = out.first(piece.rows * row);
+  if (const auto bytes = file.view(info, offset, piece.rows * file_row); !bytes.empty()) {
+    if (auto ok = lay_out(tensor, bytes, rows); !ok) return ok;
+  } else if (info.type == tensor.type && gguf::as_in_file(tensor.layout)) {
+    if (auto ok = file.read(info, offset, rows); !ok) return ok;
+  } else {
+    // Little at a time stays in the processor's cache; over a network each read is a request.
+    const uint64_t at_once = file.local() ? std::max<uint64_t>(kCacheBytes / file_row, 1) : piece.rows;
+    for (uint64_t r = 0; r < piece.rows; r += at_once) {
+      const uint64_t n = std::min(at_once, piece.rows - r);
+      raw.resize(n * file_row);
+      if (auto ok = file.read(info, offset + r * file_row, raw); !ok) return ok;
+      if (auto ok = lay_out(tensor, raw, rows.subspan(r * row, n * row)); !ok) return ok;
+    }
   }
   if (out.size() > rows.size()) {
     const std::vector<std::byte> table = gguf::row_table(tensor.type);
@@ -59,16 +72,16 @@ void release_pages(const gguf::File& file, const Piece& piece) {
 
 }  // namespace
 
-LoaderOptions loader_options(bool addressable) {
+LoaderOptions loader_options(bool local) {
   LoaderOptions options;
-  options.slice = addressable ? 4u << 20 : 2u << 20;
-  options.ahead = addressable ? 64u << 20 : 12u << 20;
-  options.in_flight = addressable ? 64u << 20 : 16u << 20;
+  options.slice = local ? 4u << 20 : 2u << 20;
+  options.ahead = local ? 64u << 20 : 12u << 20;
+  options.in_flight = local ? 64u << 20 : 16u << 20;
 #if !defined(__wasm__)
   // Over a network several requests hide each other's latency; elsewhere the work is the machine's own.
   const unsigned cores = std::max(std::thread::hardware_concurrency(), 1u);
-  options.threads = addressable ? std::clamp(cores - 1, 1u, 8u) : 3;
-  options.wake = addressable ? 1u << 20 : 0;
+  options.threads = local ? std::clamp(cores - 1, 1u, 8u) : 3;
+  options.wake = local ? 1u << 20 : 0;
 #endif
   return options;
 }

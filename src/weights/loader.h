@@ -25,7 +25,7 @@ struct LoaderOptions {
   uint64_t wake = 0;        ///< threads are woken for this many bytes; less is done sooner by who waits for it
 };
 /// What suits a source: threads for what the machine has, small pieces where the bytes come over a network.
-LoaderOptions loader_options(bool addressable);
+LoaderOptions loader_options(bool local);
 
 /// Bounds what is written to the GPU and not yet done. Thread-safe.
 class Flow {

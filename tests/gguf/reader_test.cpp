@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "gguf/allocations.h"
 #include "gguf/chunk_source.h"
@@ -219,6 +220,65 @@ TEST(Sources, GiveTheSameBytesAndRefuseTheSame) {
     EXPECT_TRUE(view.empty() || std::equal(view.begin(), view.end(), part.begin()));
     EXPECT_TRUE(source->view(bytes.size() - 99, 100).empty());
   }
+}
+
+namespace {
+
+/// A file of its own, with this content.
+struct OwnFile {
+  std::string path = (std::filesystem::temp_directory_path() / fmt::format("gull-changing-{}.gguf", ::getpid())).string();
+  explicit OwnFile(const std::vector<std::byte>& bytes) { write(bytes); }
+  ~OwnFile() { std::filesystem::remove(path); }
+  void write(const std::vector<std::byte>& bytes) const {
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+};
+
+}  // namespace
+
+TEST(Sources, AFileThatIsCutShortIsAnError) {
+  const std::vector<std::byte> bytes(1 << 20, std::byte{5});
+  const OwnFile file(bytes);
+  for (const auto& open : {file_source, mapped_file_source}) {
+    file.write(bytes);
+    const auto source = open(file.path);
+    ASSERT_TRUE(source);
+    std::vector<std::byte> part(100000);
+    ASSERT_TRUE((*source)->read(900000, part));
+    std::filesystem::resize_file(file.path, 950000);
+    const auto beyond = (*source)->read(900000, part);
+    ASSERT_FALSE(beyond);
+    EXPECT_EQ(beyond.error().message, file.path + ": was cut short to 950000 bytes while it was in use: load it again");
+    const auto before = (*source)->read(0, part);
+    ASSERT_FALSE(before) << "what is left may be another file's";
+    EXPECT_EQ(before.error().message, file.path + ": was changed while it was in use: load it again");
+  }
+}
+
+TEST(Sources, AFileThatIsWrittenToIsAnError) {
+  std::vector<std::byte> bytes(1 << 20, std::byte{5});
+  const OwnFile file(bytes);
+  const auto source = file_source(file.path);
+  ASSERT_TRUE(source);
+  std::vector<std::byte> part(1000);
+  ASSERT_TRUE((*source)->read(5000, part));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));   // file systems tell times to some milliseconds
+  file.write(bytes);
+  const auto after = (*source)->read(5000, part);
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().message, file.path + ": was changed while it was in use: load it again");
+}
+
+TEST(Sources, AModelThatIsReplacedStaysWhatItWas) {
+  // A download that is renamed into place leaves the open file as it is.
+  const OwnFile file(std::vector<std::byte>(5000, std::byte{5}));
+  const auto source = file_source(file.path);
+  ASSERT_TRUE(source);
+  std::filesystem::remove(file.path);
+  file.write(std::vector<std::byte>(100, std::byte{6}));
+  std::vector<std::byte> part(1000);
+  ASSERT_TRUE((*source)->read(4000, part));
+  EXPECT_EQ(part[999], std::byte{5});
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <unistd.h>
 
 #include "engine/impl.h"
 #include "support/models.h"
@@ -177,6 +178,26 @@ TEST(BudgetTooSmall, SaysHowMuchIsEnough) {
   EXPECT_TRUE(compute(*enough, prompt_of(9, 288), 3));
 }
 
+TEST(BudgetOfAFile, ThatIsCutShortIsOneClearError) {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / ("gull-budget-" + std::to_string(::getpid()) + ".gguf");
+  std::filesystem::copy_file(test::data("fixtures/models/llama.f32.gguf"), path, std::filesystem::copy_options::overwrite_existing);
+  {
+    auto whole = load(path, 0);
+    ASSERT_TRUE(whole) << whole.error().message;
+    auto model = load(path, (*whole)->impl().weights->total_bytes() / 2);
+    ASSERT_TRUE(model) << model.error().message;
+    const auto prompt = prompt_of(9, 288);
+    ASSERT_TRUE(compute(*model, prompt, 3));
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) / 3);
+    auto failed = compute(*model, prompt, 3);
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().message, testing::StartsWith(path.string() + ": was "));
+    EXPECT_THAT(failed.error().message, HasSubstr("load it again"));
+    EXPECT_TRUE(compute(*whole, prompt, 3)) << "what is on the GPU stays there";
+  }
+  std::filesystem::remove(path);
+}
+
 /// The real models, where `gull pull` puts them.
 class RealBudget : public testing::TestWithParam<std::optional<std::string> (*)()> {};
 
@@ -191,7 +212,7 @@ TEST_P(RealBudget, GivesTheSameBits) {
   ASSERT_TRUE(want) << want.error().message;
   const uint64_t total = (*whole)->impl().weights->total_bytes();
   whole->reset();
-  for (const uint64_t percent : {50, 25, 10}) {
+  for (const uint64_t percent : {100, 50, 25, 10}) {
     SCOPED_TRACE(percent);
     expect_same_at(path, Precision::Fast, *want, prompt, total * percent / 100);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <unistd.h>
@@ -61,12 +62,15 @@ class Cache : public testing::Test {
   void SetUp() override { open(std::make_shared<CountingSource>(source.file()), {}); }
 
   void open(std::shared_ptr<ByteSource> bytes, Options options) {
-    cache.reset();
     counting = std::dynamic_pointer_cast<CountingSource>(bytes);
-    auto file = gguf::File::open(bytes);
+    open_file(gguf::File::open(bytes), options);
+    if (counting) counting->reads = counting->bytes_read = 0;   // the header is not of interest
+  }
+
+  void open_file(const Result<std::shared_ptr<gguf::File>>& file, Options options) {
+    cache.reset();
     ASSERT_TRUE(file) << file.error().message;
     cache = std::make_unique<WeightCache>(watched.device, *file, options);
-    if (counting) counting->reads = counting->bytes_read = 0;   // the header is not of interest
   }
 
   Bytes contents(const gpu::BufferRef& buffer) {
@@ -76,10 +80,21 @@ class Cache : public testing::Test {
     return out;
   }
   uint64_t ledger() const { return watched.device->ledger().use().weights; }
+  /// The source, on disk.
+  std::string saved(const Bytes& file) {
+    path = std::filesystem::temp_directory_path() / ("gull-weights-" + std::to_string(::getpid()) + ".gguf");
+    std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+    return path;
+  }
+  void TearDown() override {
+    if (!path.empty()) std::filesystem::remove(path);
+  }
   static Bytes part(const Bytes& all, size_t from, size_t n) { return {all.begin() + from, all.begin() + from + n}; }
 
-  /// A Plan with one step that reads the tensor (as the kernels' Plans do), replayed once.
-  std::unique_ptr<dispatch::Plan> plan_that_reads(std::string_view name) {
+  /// A Plan with one step that reads the tensor (as the kernels' Plans do).
+  std::unique_ptr<dispatch::Plan> plan_that_reads(std::string_view name) { return plan_that_reads(std::vector<std::string>{std::string(name)}); }
+  /// A Plan with a segment for each tensor.
+  std::unique_ptr<dispatch::Plan> plan_that_reads(const std::vector<std::string>& names) {
     gpu::PipelineDesc desc{"reader", R"(
 @group(0) @binding(0) var<storage, read> w: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
@@ -89,7 +104,10 @@ class Cache : public testing::Test {
     EXPECT_TRUE(pipeline) << pipeline.error().message;
     result = *watched.device->create_buffer(64, gpu::kStorage | gpu::kCopySrc, gpu::Memory::Activations, "result");
     auto plan = std::make_unique<dispatch::Plan>(watched.device);
-    plan->add({*pipeline, {(*cache->tensor(name))->tiles[0], result}, {1}, {1}, {1}, {}});
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (i) plan->begin_segment();
+      plan->add({*pipeline, {(*cache->tensor(names[i]))->tiles[0], result}, {1}, {1}, {1}, {}});
+    }
     return plan;
   }
   void replay(dispatch::Plan& plan) {
@@ -106,6 +124,7 @@ class Cache : public testing::Test {
   std::shared_ptr<CountingSource> counting;
   std::unique_ptr<WeightCache> cache;
   gpu::BufferRef result;
+  std::filesystem::path path;
 };
 
 TEST_F(Cache, BufferIsUploadedOnFirstUseAndTheSameAfterwards) {
@@ -158,10 +177,7 @@ Bytes in_planes(const Bytes& blocks) {
 
 TEST_F(Cache, WorksOverEverySource) {
   const Bytes file = source.file();
-  const auto path = std::filesystem::temp_directory_path() / ("gull-weights-" + std::to_string(::getpid()) + ".gguf");
-  std::FILE* out = std::fopen(path.c_str(), "wb");
-  ASSERT_EQ(std::fwrite(file.data(), 1, file.size(), out), file.size());
-  std::fclose(out);
+  saved(file);
   for (auto& bytes : {memory_source("memory", file), *mapped_file_source(path), *file_source(path)}) {
     open(bytes, {});
     EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix) << bytes->name();
@@ -171,7 +187,63 @@ TEST_F(Cache, WorksOverEverySource) {
     cache->drop_prefix("");
     EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix);
   }
-  std::filesystem::remove(path);
+}
+
+TEST_F(Cache, RowsInPlanesAreTheSameFromEverySource) {
+  // Larger than what is read at once, and laid out otherwise than in the file: 32 quants of a block, then its scale.
+  const size_t blocks = 2000 * 8;
+  const Bytes raw = random_bytes(blocks * 34, 7);
+  gguf::Writer w;
+  w.set("general.architecture", "llama").tensor("planes.weight", Type::Q8_0, {256, 2000}, raw);
+  const Bytes file = *w.bytes();
+  Bytes want(2000 * 272);
+  for (size_t b = 0; b < blocks; ++b) {
+    std::byte* const row = want.data() + b / 8 * 272;
+    std::copy_n(raw.begin() + static_cast<ptrdiff_t>(b * 34 + 2), 32, row + b % 8 * 32);
+    std::copy_n(raw.begin() + static_cast<ptrdiff_t>(b * 34), 2, row + 256 + b % 8 * 2);
+  }
+  saved(file);
+  for (auto& bytes : {memory_source("memory", file), *mapped_file_source(path), *file_source(path), std::shared_ptr<ByteSource>(std::make_shared<CountingSource>(file))}) {
+    open(bytes, {});
+    EXPECT_TRUE(contents(*cache->buffer("planes.weight")) == want) << bytes->name();
+  }
+}
+
+TEST_F(Cache, PartsOfASplitModel) {
+  const auto part = [](uint16_t number, const std::string& name, Type type, const std::vector<uint64_t>& dims, const Bytes& data) {
+    gguf::Writer w;
+    if (number == 0) w.set("general.architecture", "llama");
+    w.set("split.no", number).set("split.count", uint16_t{2}).set("split.tensors.count", int32_t{2});
+    w.tensor(name, type, dims, data);
+    return std::make_shared<CountingSource>(*w.bytes());
+  };
+  open_file(gguf::File::open({part(1, "quantised.weight", Type::Q4_K, {256, 40}, source.quantised), part(0, "token_embd.weight", Type::F32, {64, 300}, source.matrix)}), {});
+  EXPECT_EQ(contents(*cache->buffer("quantised.weight")), source.quantised);
+  EXPECT_EQ(contents(*cache->buffer("token_embd.weight")), source.matrix);
+}
+
+TEST_F(Cache, AFileThatIsCutShortIsOneClearError) {
+  const Bytes file = source.file();
+  saved(file);
+  const uint64_t budget = source.matrix.size() + source.half.size() + 6 * source.vector.size();
+  for (const uint64_t bound : {uint64_t{0}, budget}) {
+    saved(file);
+    open_file(gguf::File::open_path(path), {.budget = bound});
+    auto before = cache->buffer("blk.0.ffn_up.weight");
+    ASSERT_TRUE(before) << before.error().message;
+    std::filesystem::resize_file(path, file.size() / 2);
+    for (const char* name : {"token_embd.weight", "quantised.weight"}) {
+      auto after = cache->buffer(name);
+      ASSERT_FALSE(after) << name;
+      EXPECT_EQ(after.error().kind, ErrorKind::Io);
+      EXPECT_THAT(after.error().message, testing::AllOf(testing::StartsWith(path.string() + ": was "), testing::EndsWith("while it was in use: load it again")));
+    }
+    EXPECT_EQ(contents(*before), source.half);
+    EXPECT_EQ(cache->cached_count(), 1u);
+    before->reset();
+    cache.reset();
+    EXPECT_EQ(ledger(), 0u);
+  }
 }
 
 TEST_F(Cache, VectorsBecomeF32AndShortRowsArePadded) {
@@ -256,6 +328,14 @@ TEST_F(Cache, ExpertsAreSingleMatrices) {
   EXPECT_THAT(error.error().message, HasSubstr("has 6 matrices, there is no number 6"));
 }
 
+TEST_F(Cache, AnExpertLargerThanATileIsAnError) {
+  open(std::make_shared<CountingSource>(source.file()), {.max_tile = 512});
+  auto expert = cache->expert("blk.1.ffn_up_exps.weight", 0);
+  ASSERT_FALSE(expert);
+  EXPECT_THAT(expert.error().message, HasSubstr("one matrix of 'blk.1.ffn_up_exps.weight' is larger than the 512 B that one tile may have"));
+  EXPECT_EQ(ledger(), 0u);
+}
+
 TEST_F(Cache, PrefixesMatchWholeParts) {
   for (int layer : {0, 1, 2, 10, 11}) ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight"));
   ASSERT_TRUE(cache->buffer("blk.1.attn_norm.weight"));
@@ -278,7 +358,10 @@ TEST_F(Cache, DropLayers) {
   ASSERT_TRUE(cache->buffer("token_embd.weight"));
   EXPECT_EQ(cache->drop_layers_destroy(2, 2), 0u);
   EXPECT_EQ(cache->drop_layers_destroy(5, 1), 0u);
+  const int waits = watched.idle_waits;
   EXPECT_EQ(cache->drop_layers_destroy(1, 11), 3u);
+  EXPECT_EQ(watched.idle_waits, waits + 1) << "one pass waits once";
+  EXPECT_EQ(watched.destroyed, 3);
   EXPECT_EQ(cache->cached_count(), 3u);
   EXPECT_EQ(ledger(), source.matrix.size() + 2 * source.half.size());
 }
@@ -337,6 +420,32 @@ TEST_F(Cache, ConcurrentFirstUsesUploadOnce) {
   EXPECT_EQ(cache->cached_count(), 1u);
   EXPECT_EQ(cache->cached_bytes(), source.matrix.size());
   EXPECT_EQ(ledger(), source.matrix.size());
+}
+
+TEST_F(Cache, ConcurrentFirstUsesOfTilesAndExpertsUploadOnce) {
+  for (const uint64_t budget : {uint64_t{0}, source.matrix.size() + 6 * 1024 + 6 * source.vector.size()}) {
+    SCOPED_TRACE(budget);
+    open(std::make_shared<CountingSource>(source.file()), {.budget = budget});
+    counting->delay_ms = 10;
+    std::vector<std::thread> threads;
+    std::vector<std::vector<TileBuffer>> tiles(6);
+    std::vector<TileBuffer> experts(6);
+    for (size_t i = 0; i < 6; ++i)
+      threads.emplace_back([&, i] {
+        if (auto held = cache->tiles("token_embd.weight", 64 * 256)) tiles[i] = std::move(*held);
+        if (auto held = cache->expert("blk.1.ffn_up_exps.weight", i / 3)) experts[i] = std::move(*held);
+      });
+    for (auto& thread : threads) thread.join();
+    for (size_t i = 0; i < 6; ++i) {
+      ASSERT_EQ(tiles[i].size(), 5u);
+      for (size_t t = 0; t < 5; ++t) EXPECT_EQ(tiles[i][t].buffer->id(), tiles[0][t].buffer->id());
+      ASSERT_TRUE(experts[i].buffer);
+      EXPECT_EQ(experts[i].buffer->id(), experts[i / 3 * 3].buffer->id());
+    }
+    EXPECT_EQ(cache->counters().uploads, 7u);
+    EXPECT_EQ(counting->bytes_read, source.matrix.size() + 2 * 1024);
+    EXPECT_EQ(ledger(), source.matrix.size() + 2 * 1024);
+  }
 }
 
 TEST_F(Cache, AFailedReadLeavesNothingBehind) {
@@ -442,6 +551,79 @@ TEST_F(Cache, TheLeastRecentlyUsedLeaves) {
   EXPECT_EQ(cache->counters().uploads, uploads);
   use(1);
   EXPECT_EQ(cache->counters().uploads, uploads + 1);
+}
+
+TEST_F(Cache, ExpertsLeaveSinglyByUse) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 3 * 1024 + 6 * source.vector.size()});
+  const auto use = [&](uint64_t e) { EXPECT_EQ(contents(cache->expert("blk.1.ffn_up_exps.weight", e)->buffer), part(source.experts, e * 1024, 1024)); };
+  use(0), use(1), use(2);
+  use(0);                        // so 1 is the oldest
+  use(5);
+  EXPECT_EQ(cache->cached_bytes(), 3u * 1024);
+  EXPECT_EQ(cache->counters().evictions, 1u);
+  use(0), use(2), use(5);
+  EXPECT_EQ(cache->counters().uploads, 4u);
+  use(1);
+  EXPECT_EQ(cache->counters().uploads, 5u);
+}
+
+TEST_F(Cache, VectorsStay) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 2 * source.half.size() + 6 * source.vector.size()});
+  const int layers[] = {0, 1, 2, 10, 11};
+  const auto norm = [&](int layer) { return (*cache->buffer("blk." + std::to_string(layer) + ".attn_norm.weight"))->id(); };
+  std::vector<uint64_t> ids;
+  for (int layer : layers) ids.push_back(norm(layer));
+  for (int round = 0; round < 3; ++round)
+    for (int layer : layers) ASSERT_TRUE(cache->buffer("blk." + std::to_string(layer) + ".ffn_up.weight"));
+  EXPECT_GE(cache->counters().evictions, 10u);
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(norm(layers[i]), ids[i]);
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), cache->budget());
+}
+
+TEST_F(Cache, WhatComesNextIsReadMeanwhile) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = 2 * source.half.size() + 6 * source.vector.size()});
+  std::vector<std::string> names;
+  for (int layer : {0, 1, 2, 10, 11}) names.push_back("blk." + std::to_string(layer) + ".ffn_up.weight");
+  auto plan = plan_that_reads(names);
+  Attached attached(*cache, *plan);
+  const Stage stage[] = {{plan.get(), {1, 1, 1}}};
+  uint64_t ahead = 0;
+  for (int round = 0; round < 3; ++round) {
+    auto dispatches = cache->run(stage);
+    ASSERT_TRUE(dispatches) << dispatches.error().message;
+    EXPECT_EQ(*dispatches, 5u);
+    EXPECT_EQ(contents(result), part(source.half, 0, 64));
+    // Another round may follow: what it begins with, and is not there, is on its way without anybody waiting for it.
+    for (int i = 0; i < 500 && counting->bytes_read <= cache->counters().upload_bytes; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ahead = counting->bytes_read - cache->counters().upload_bytes;
+    EXPECT_GE(ahead, source.half.size());
+    EXPECT_LE(ahead, 5 * source.half.size()) << "and nothing is read twice";
+  }
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), cache->budget());
+  EXPECT_EQ(watched.complaint, "");
+}
+
+TEST_F(Cache, ThreadsThatUseAndDropKeepToTheBudget) {
+  open(std::make_shared<CountingSource>(source.file()), {.budget = source.matrix.size() / 2 + 6 * source.vector.size()});
+  std::atomic<int> wrong = 0, refused = 0;
+  std::vector<std::thread> threads;
+  for (uint32_t i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      std::mt19937 random(i);
+      for (int n = 0; n < 60; ++n) {
+        const uint64_t which = random() % 4;
+        if (which == 0 && n % 10 == 0) cache->drop_prefix_destroy("blk.1");
+        auto held = which == 1 ? cache->tiles("blk.10.ffn_up.weight", 32 * 64) : cache->tiles(which == 2 ? "quantised.weight" : "blk.1.ffn_up.weight");
+        if (!held) { ++refused; continue; }
+        if (held->front().buffer->size() != held->front().rows * (which == 2 ? 144 : 64)) ++wrong;
+      }
+    });
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(refused, 0) << "what four threads hold together fits";
+  EXPECT_LE(watched.device->ledger().peak(gpu::Memory::Weights), cache->budget());
+  EXPECT_EQ(ledger(), cache->cached_bytes());
+  EXPECT_EQ(contents(*cache->buffer("blk.1.ffn_up.weight")), source.half);
 }
 
 TEST_F(Cache, ABudgetThatHoldsEverythingIsNone) {

@@ -1,13 +1,16 @@
 // What loading takes of the host's memory. The device is imaginary, so that no GPU memory is counted as the process's own.
 #include <gtest/gtest.h>
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <thread>
 
 #include "engine/impl.h"
+#include "gguf/http_source.h"
 #include "gguf/writer.h"
 #include "support/fixtures.h"
 #include "weights/weight_cache.h"
@@ -61,6 +64,20 @@ gpu::Caps large_caps() {
   return caps;
 }
 
+/// Loads all weights of a file; gives the bytes that went to the GPU, 0 where that failed.
+uint64_t loaded(const Result<std::shared_ptr<gguf::File>>& file) {
+  EXPECT_TRUE(file) << file.error().message;
+  if (!file) return 0;
+  auto device = gpu::Device::imaginary(large_caps());
+  weights::WeightCache cache(device, *file, {});
+  std::vector<weights::TileRef> tiles;
+  for (const auto& info : (*file)->tensors())
+    for (const auto& tile : (*cache.tensor(info.name))->tiles) tiles.push_back(tile);
+  auto ok = cache.load(tiles, {});
+  EXPECT_TRUE(ok) << ok.error().message;
+  return ok ? device->ledger().use().weights : 0;
+}
+
 /// A file of some 200 MiB, sparse where it can be.
 class Loading : public testing::Test {
  protected:
@@ -75,17 +92,7 @@ class Loading : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove(path); }
 
-  void load_all(std::shared_ptr<ByteSource> source) {
-    auto file = gguf::File::open(source);
-    ASSERT_TRUE(file) << file.error().message;
-    auto device = gpu::Device::imaginary(large_caps());
-    weights::WeightCache cache(device, *file, {});
-    std::vector<weights::TileRef> tiles;
-    for (const auto& info : (*file)->tensors()) tiles.push_back((*cache.tensor(info.name))->tiles[0]);
-    auto ok = cache.load(tiles, {});
-    ASSERT_TRUE(ok) << ok.error().message;
-    EXPECT_EQ(device->ledger().use().weights, kTensors * kRows * 4096);
-  }
+  void load_all(std::shared_ptr<ByteSource> source) { EXPECT_EQ(loaded(gguf::File::open(std::move(source))), kTensors * kRows * 4096); }
   std::string path;
 };
 
@@ -121,12 +128,43 @@ TEST_F(Loading, FromAServerTakesLessThan64MiB) {
   RecordProperty("anon_mib", static_cast<int>(peak.anon() / kMiB));
 }
 
+/// The same for any model: GULL_LOAD names a file or an address.
+TEST(LoadingAnyModel, TakesLittle) {
+  const char* name = std::getenv("GULL_LOAD");
+  if (!name) {
+    std::cout << "notice: GULL_LOAD names no model; this was not tested\n";
+    return;
+  }
+  const bool remote = std::string_view(name).find("://") != std::string_view::npos;
+  Peak peak;
+  const uint64_t bytes = loaded(remote ? gguf::open_url(name) : gguf::File::open_path(name));
+  peak.finish();
+  EXPECT_LT(peak.anon(), (remote ? 64 : 256) * kMiB);
+  std::cout << bytes / kMiB << " MiB were loaded with " << peak.anon() / kMiB << " MiB of memory and " << peak.file() / kMiB << " MiB of mapped pages\n";
+}
+
+/// What the process has open, or runs: entries of /proc/self/fd, /proc/self/task.
+size_t entries(const char* folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+/// What the process holds. Free memory that the allocator keeps goes back first: how much that is depends on how threads met.
+struct Held {
+  uint64_t rss = 0, heap = 0;
+  size_t files = 0, threads = 0;
+  static Held now() {
+    ::malloc_trim(0);
+    return {status("VmRSS"), ::mallinfo2().uordblks, entries("/proc/self/fd"), entries("/proc/self/task")};
+  }
+};
+
 /// Load, run, release, again and again: the ledger ends at nothing, and the process does not grow.
 TEST(Cycles, LeaveMemoryFlat) {
   const char* asked = std::getenv("GULL_CYCLES");
   const int cycles = asked ? std::atoi(asked) : 200;
   const std::string path = test::data("fixtures/models/llama.f32.gguf");
-  uint64_t early = 0;
+  Held early;
   for (int i = 0; i < cycles; ++i) {
     LoadOptions options;
     options.context = 64;
@@ -144,12 +182,19 @@ TEST(Cycles, LeaveMemoryFlat) {
     const MemoryUse use = device->ledger().use();
     ASSERT_EQ(use.total, 0u) << "cycle " << i;
     device.reset();
-    if (i == cycles / 4) early = status("VmRSS");
+    if (i == cycles / 4) early = Held::now();
+    if (asked && (i + 1) % 100 == 0) {
+      const Held held = Held::now();
+      std::cout << "cycle " << i + 1 << ": " << held.rss / 1024 << " KiB, of the heap " << held.heap << " bytes, " << held.files << " files, " << held.threads << " threads" << std::endl;
+    }
   }
-  const uint64_t late = status("VmRSS");
-  RecordProperty("early_kib", static_cast<int>(early / 1024));
-  RecordProperty("late_kib", static_cast<int>(late / 1024));
-  EXPECT_LT(late, early + early / 20 + 4 * kMiB) << "early " << early << ", late " << late;
+  const Held late = Held::now();
+  RecordProperty("early_kib", static_cast<int>(early.rss / 1024));
+  RecordProperty("late_kib", static_cast<int>(late.rss / 1024));
+  EXPECT_LT(late.rss, early.rss + early.rss / 20 + 4 * kMiB) << "early " << early.rss << ", late " << late.rss;
+  EXPECT_LT(late.heap, early.heap + kMiB / 16);
+  EXPECT_EQ(late.files, early.files);
+  EXPECT_EQ(late.threads, early.threads);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -53,8 +54,7 @@ class WatchedDevice {
     };
     // Recycled memory: contents may change only under groups that are made anew.
     procs_.QueueWriteBuffer = [](WGPUQueue queue, WGPUBuffer buffer, uint64_t offset, const void* data, size_t size) {
-      if (watcher->weights_.contains(buffer)) {
-        std::lock_guard lock(watcher->mutex_);
+      if (std::lock_guard lock(watcher->mutex_); watcher->weights_.contains(buffer)) {
         for (const auto& [group, buffers] : watcher->named_)
           if (buffers.contains(buffer)) watcher->complaint = "a weight was written while a bind group named its buffer";
       }
@@ -73,6 +73,7 @@ class WatchedDevice {
       return watcher->real_->ext.submit(queue, n, buffers);
     };
     procs_.QueueOnSubmittedWorkDone = [](WGPUQueue queue, WGPUQueueWorkDoneCallbackInfo info) {
+      ++watcher->idle_waits;
       watcher->busy_ = false;   // who asks waits: nothing is submitted in between in these tests
       return watcher->real_->QueueOnSubmittedWorkDone(queue, info);
     };
@@ -85,6 +86,7 @@ class WatchedDevice {
   std::shared_ptr<gpu::Device> device;
   std::string complaint;
   int destroyed = 0, groups_released = 0;
+  std::atomic<int> idle_waits = 0;
 
  private:
   static inline WatchedDevice* watcher = nullptr;
@@ -93,7 +95,7 @@ class WatchedDevice {
   std::mutex mutex_;
   std::map<WGPUBindGroup, std::set<WGPUBuffer>> named_;
   std::set<WGPUBuffer> weights_;
-  bool busy_ = false;
+  std::atomic<bool> busy_ = false;
 };
 
 }  // namespace gull::test
