@@ -1,11 +1,11 @@
 // Generation: the prompt goes in, tokens come out, until something says stop.
 #include <algorithm>
 #include <chrono>
-#include <deque>
 
 #include "base/log.h"
 #include "engine/impl.h"
 #include "engine/sampler.h"
+#include "engine/token_stream.h"
 #include "text/stream.h"
 
 namespace gull {
@@ -77,124 +77,6 @@ class Output {
   GenerateResult& result_;
 };
 
-/// Greedy decoding on the GPU: the argmax kernel writes the next id where the embedding reads it, so several steps are
-/// submitted ahead and the CPU reads ids late, a batch at a time.
-class GreedyStream {
- public:
-  GreedyStream(Session::Impl& session, uint32_t most) : s_(session), position_(static_cast<uint32_t>(session.tokens.size())), most_(most) {}
-
-  /// The next id; negative: no logit was a number. Errors: the GPU's.
-  Result<int32_t> next() {
-    if (s_.m().weights->bounded()) return next_streamed();
-    if (ready_.empty()) {
-      if (auto ok = fill(); !ok) return fail(ok.error());
-      if (auto ok = collect(); !ok) return fail(ok.error());
-    }
-    const int32_t id = ready_.front();
-    ready_.pop_front();
-    return id;
-  }
-
-  /// Waits for what was submitted ahead and not used.
-  Result<void> drain() {
-    while (!flying_.empty())
-      if (auto ok = collect(); !ok) return ok;
-    return {};
-  }
-
- private:
-  struct Batch {
-    gpu::Mapping mapping;
-    gpu::Submission submission;
-    uint32_t first = 0, count = 0;
-  };
-
-  /// Under a budget of weights nothing is submitted ahead: each step needs other weights, and the id that it begins with.
-  Result<int32_t> next_streamed() {
-    const uint32_t kv_length = position_ + launched_;
-    const auto ok = launched_ == 0 ? s_.run({PlanKind::Greedy}, 1, kv_length) : s_.run({s_.decode_kind(kv_length), PlanKind::Greedy}, 1, kv_length);
-    if (!ok) return fail(ok.error());
-    ++launched_;
-    int32_t ids[64];
-    if (auto read = s_.m().device->read(*s_.history, 0, std::span<int32_t>(ids)); !read) return fail(read.error());
-    return ids[(launched_ - 1) % 64];
-  }
-
-  Result<void> fill() {
-    while (flying_.size() < 2 && launched_ < most_) {
-      const uint32_t count = launched_ == 0 ? 1 : std::min(batch_, most_ - launched_);
-      if (auto ok = launch(count); !ok) return ok;
-    }
-    return {};
-  }
-
-  /// Step 0 only chooses from the logits that the prompt left; each later step decodes the id before it, then chooses.
-  Result<void> launch(uint32_t count) {
-    auto& device = *s_.m().device;
-    auto greedy = s_.plan(PlanKind::Greedy);
-    if (!greedy) return fail(greedy.error());
-    const auto turn = s_.m().weights->share();
-    if (auto ok = ready_plan(*(*greedy)->plan); !ok) return ok;
-    auto commands = device.begin();
-    if (!commands) return fail(commands.error());
-    for (uint32_t i = 0; i < count; ++i) {
-      if (launched_ + i > 0) {
-        const uint32_t kv_length = position_ + launched_ + i;
-        auto decode = s_.plan(s_.decode_kind(kv_length));
-        if (!decode) return fail(decode.error());
-        if (auto ok = ready_plan(*(*decode)->plan); !ok) return ok;
-        (*decode)->plan->replay(*commands, {1, 1, kernels::attention_splits(kv_length)}, 0, (*decode)->plan->segments());
-      }
-      (*greedy)->plan->replay(*commands, {1, 1, 1}, 0, (*greedy)->plan->segments());
-    }
-    auto staging = take_staging();
-    if (!staging) return fail(staging.error());
-    commands->copy(*s_.history, 0, **staging, 0, 256);
-    s_.m().dispatches += commands->dispatches();
-    auto submission = device.submit(std::move(*commands));
-    if (!submission) return fail(submission.error());
-    flying_.push_back({device.start_map(*staging, 256), *submission, launched_, count});
-    launched_ += count;
-    return {};
-  }
-
-  Result<void> ready_plan(dispatch::Plan& plan) {
-    for (size_t i = 0; i < plan.segments(); ++i)
-      if (auto ok = s_.m().weights->ensure(plan.residents(i)); !ok) return ok;
-    return plan.prepare(0, plan.segments());
-  }
-
-  Result<gpu::BufferRef> take_staging() {
-    if (!spare_.empty()) {
-      auto buffer = std::move(spare_.back());
-      spare_.pop_back();
-      return buffer;
-    }
-    return s_.m().device->create_buffer(256, gpu::kMapRead | gpu::kCopyDst, gpu::Memory::Staging, "ids");
-  }
-
-  Result<void> collect() {
-    Batch batch = std::move(flying_.front());
-    flying_.pop_front();
-    const auto start = Clock::now();
-    uint32_t ids[64];
-    if (auto ok = s_.m().device->finish_map(batch.mapping, batch.submission, std::as_writable_bytes(std::span(ids))); !ok) return ok;
-    spare_.push_back(batch.mapping.buffer);
-    for (uint32_t i = 0; i < batch.count; ++i) ready_.push_back(static_cast<int32_t>(ids[(batch.first + i) % 64]));
-    // Fast devices read back in batches of about 10 ms; slow ones token by token, so that text flows.
-    const double step = seconds_since(start) / batch.count;
-    batch_ = std::clamp<uint32_t>(static_cast<uint32_t>(0.010 / std::max(step, 1e-5)), 1, 16);
-    return {};
-  }
-
-  Session::Impl& s_;
-  uint32_t position_, most_;
-  uint32_t launched_ = 0, batch_ = 1;
-  std::deque<Batch> flying_;
-  std::deque<int32_t> ready_;
-  std::vector<gpu::BufferRef> spare_;
-};
-
 /// How many tokens may be generated: each but the last needs a place in the cache.
 uint32_t room(const Session::Impl& s, const GenerateOptions& options, uint32_t context, StopReason& at_end) {
   const uint32_t left = context - static_cast<uint32_t>(s.tokens.size()) + 1;
@@ -210,8 +92,8 @@ Error no_logits() { return {ErrorKind::Device, "the model gave no usable logits 
 
 bool cancelled(const GenerateOptions& options) { return options.cancel && *options.cancel; }
 
-Result<void> generate_greedy(Session::Impl& s, uint32_t most, const GenerateOptions& options, Output& output) {
-  GreedyStream stream(s, most);
+/// The tokens that the GPU chooses.
+Result<void> generate_on_gpu(Session::Impl& s, engine::TokenStream stream, uint32_t most, const GenerateOptions& options, Output& output) {
   std::vector<int32_t> made;
   bool going = true;
   for (uint32_t i = 0; i < most && going; ++i) {
@@ -265,7 +147,8 @@ class Constraint {
   std::vector<uint8_t> mask_;
 };
 
-Result<void> generate_sampled(Session::Impl& s, Sampler& sampler, Constraint* constraint, uint32_t most, const GenerateOptions& options, Output& output) {
+/// The tokens that `sampler` chooses, from logits that are read back.
+Result<void> generate_on_cpu(Session::Impl& s, Sampler& sampler, Constraint* constraint, uint32_t most, const GenerateOptions& options, Output& output) {
   std::vector<float> logits, untouched;
   for (uint32_t i = 0; i < most; ++i) {
     if (cancelled(options)) return output.stop(StopReason::Cancelled), Result<void>{};
@@ -321,9 +204,14 @@ Result<GenerateResult> Session::generate(std::span<const int32_t> prompt, const 
   const uint32_t most = room(s, options, model.context, at_end);
   output.stop(at_end);
   Sampler sampler(options.sampling);
-  for (int32_t id : prompt) sampler.accept(id);
-  const bool on_gpu = sampler.plain_greedy() && options.logprobs == 0 && !*constraint;
-  auto made = on_gpu ? generate_greedy(s, most, options, output) : generate_sampled(s, sampler, constraint->get(), most, options, output);
+  Result<void> made;
+  if (const auto choice = engine::gpu_choice(options, model.family->config().vocabulary)) {
+    made = engine::prepare_choice(s, *choice, options.sampling, sampler.seed(), prompt);
+    if (made) made = generate_on_gpu(s, engine::TokenStream(s, *choice, most), most, options, output);
+  } else {
+    for (int32_t id : prompt) sampler.accept(id);
+    made = generate_on_cpu(s, sampler, constraint->get(), most, options, output);
+  }
   if (!made) {
     s.poisoned = true;
     return fail(made.error());

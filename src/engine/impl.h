@@ -6,6 +6,7 @@
 #include "dispatch/pipeline_cache.h"
 #include "dispatch/plan.h"
 #include "gull/engine.h"
+#include "kernels/draw.h"
 #include "kernels/recorder.h"
 #include "model/family.h"
 #include "text/chat_template.h"
@@ -51,6 +52,10 @@ enum class PlanKind {
   Decode,       ///< layers and logits for one token, any KV length
   DecodeShort,  ///< the same for KV lengths up to kernels::short_context: fewer dispatches
   Greedy,       ///< argmax of the logits, and the step onward
+  Penalise,     ///< biases and penalties on the logits
+  DrawTop,      ///< a draw among the best few (top_k up to kernels::kMostTop), and the step onward
+  DrawCut,      ///< the same with a larger top_k or none, and top_p
+  DrawAll,      ///< the same without top_k and top_p
   EmbedAll,     ///< embedding models: final norm of every token
 };
 
@@ -66,6 +71,7 @@ struct Session::Impl {
   std::shared_ptr<Model> model;
   std::unique_ptr<kernels::Arena> arena;
   gpu::BufferRef ids, state, history, logits, logits_all;
+  kernels::DrawBuffers draw;       ///< made with the Plans that use them
   std::vector<gpu::BufferRef> kv_buffers;
   std::vector<gpu::BufferRef> states;
   model::Inputs inputs;
@@ -83,7 +89,10 @@ struct Session::Impl {
     return count <= kernels::kFewTokens ? engine::PlanKind::PrefillFew : engine::PlanKind::Prefill;
   }
   /// Uploads what the Plan needs (layer by layer under a budget) and submits it, into `commands` where that is possible.
-  Result<void> run(std::initializer_list<engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length);
+  Result<void> run(std::span<const engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length);
+  Result<void> run(std::initializer_list<engine::PlanKind> kinds, uint32_t tokens, uint32_t kv_length) {
+    return run(std::span(kinds.begin(), kinds.size()), tokens, kv_length);
+  }
   Result<void> write_state(uint32_t position, uint32_t tokens);
   /// Appends ids: layers for all of them; logits of the last one when `head`.
   Result<void> feed(std::span<const int32_t> ids, bool head, const CancelFlag* cancel);

@@ -104,6 +104,21 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
     case PlanKind::Greedy:
       kernels::argmax(r, last, ids, history);
       break;
+    case PlanKind::Penalise:
+      draw.settings = r.take(arena->raw("draw settings", sizeof(kernels::DrawSettings)));
+      draw.notes = r.take(arena->raw("draw notes", sizeof(kernels::TokenNote) * uint64_t{config.vocabulary}));
+      draw.said = r.take(arena->raw("draw said", uint64_t{4} * model.context));
+      draw.ids = ids;
+      kernels::penalise(r, last, draw);
+      break;
+    case PlanKind::DrawTop:
+    case PlanKind::DrawCut:
+    case PlanKind::DrawAll:
+      draw.settings = r.take(arena->raw("draw settings", sizeof(kernels::DrawSettings)));
+      draw.ids = ids, draw.history = history;
+      if (kind == PlanKind::DrawTop) kernels::draw_top(r, last, draw);
+      else kernels::draw_any(r, last, draw, kind == PlanKind::DrawCut);
+      break;
     case PlanKind::EmbedAll: {
       r.max_tokens = model.chunk;
       model.family->embedding_head(r, r.rows("x", config.hidden), r.rows("embeddings", config.hidden));
@@ -124,7 +139,7 @@ Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {
   return m().device->write(*state, 0, std::span<const uint32_t>(values));
 }
 
-Result<void> Session::Impl::run(std::initializer_list<PlanKind> kinds, uint32_t count, uint32_t kv_length) {
+Result<void> Session::Impl::run(std::span<const PlanKind> kinds, uint32_t count, uint32_t kv_length) {
   Model::Impl& model = m();
   const dispatch::Vars vars{1, count, kernels::attention_splits(kv_length)};
   if (model.weights->bounded()) {

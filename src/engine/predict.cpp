@@ -108,7 +108,7 @@ Result<Prediction> predict(const Model::Impl& model, weights::WeightCache* cache
   }
   if (auto ok = session.allocate(); !ok) return fail(ok.error());
   auto kinds = config.embedding ? std::vector<PlanKind>{PlanKind::Prefill, PlanKind::PrefillFew, PlanKind::EmbedAll}
-                                : std::vector<PlanKind>{PlanKind::Prefill, PlanKind::PrefillFew, PlanKind::HeadLast, PlanKind::DecodeShort, PlanKind::Greedy};
+                                : std::vector<PlanKind>{PlanKind::Prefill, PlanKind::PrefillFew, PlanKind::HeadLast, PlanKind::DecodeShort, PlanKind::Greedy, PlanKind::DrawTop};
   if (!config.embedding && session.decode_kind(model.context) == PlanKind::Decode) kinds.push_back(PlanKind::Decode);
   std::vector<dispatch::Plan*> plans;
   std::set<const weights::Tile*> used;

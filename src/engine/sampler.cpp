@@ -6,6 +6,8 @@
 #include <limits>
 #include <unordered_map>
 
+#include "base/philox.h"
+
 namespace gull::engine {
 namespace {
 
@@ -21,19 +23,25 @@ uint64_t fresh_seed() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) * 0x9e3779b97f4a7c15u + 1;
 }
 
+/// A time that is exponentially distributed. Those near 0, which win races, keep their precision by a series.
+float arrival(uint32_t bits) {
+  const float v = std::min((static_cast<float>(bits) + 0.5f) * 0x1p-32f, 0x1.fffffep-1f);
+  return v < 0.01f ? v * (1 + v * (0.5f + v * (1 / 3.0f))) : -std::log(1 - v);
+}
+
+/// logit − best within bounds that keep infinities out of arithmetic.
+float gap(float logit, float best) {
+  constexpr float most = 1e30f;
+  return std::clamp(logit, -most, most) - std::clamp(best, -most, most);
+}
+
 }  // namespace
 
 Sampler::Sampler(const SamplingOptions& options)
-    : options_(options), random_(options.seed ? options.seed : fresh_seed()), mu_(2 * options.mirostat_tau) {}
+    : options_(options), seed_(options.seed ? options.seed : fresh_seed()), mu_(2 * options.mirostat_tau) {}
 
 void Sampler::accept(int32_t id) {
   recent_.push_back(id);
-}
-
-bool Sampler::plain_greedy() const {
-  const SamplingOptions& o = options_;
-  return (o.temperature <= 0 || o.top_k == 1) && o.mirostat_tau <= 0 && o.logit_bias.empty() && o.repeat_penalty == 1 &&
-         o.presence_penalty == 0 && o.frequency_penalty == 0 && o.dry_multiplier == 0;
 }
 
 void Sampler::penalise(std::span<float> logits) const {
@@ -102,24 +110,29 @@ void Sampler::truncate(std::vector<Candidate>& c) const {
   }
 }
 
-int32_t Sampler::draw(const std::vector<Candidate>& candidates) {
-  double total = 0;
-  for (const Candidate& c : candidates) total += c.p;
-  // 53 bits of the generator, the same on every standard library.
-  double left = static_cast<double>(random_() >> 11) * 0x1p-53 * total;
-  for (const Candidate& c : candidates)
-    if ((left -= c.p) < 0) return c.id;
-  return candidates.back().id;
+int32_t Sampler::draw(const std::vector<Candidate>& candidates, float temperature) const {
+  // A race (kernels/draw.h): the order of the candidates and their sum do not matter, only each one's id, seed and step.
+  const std::array<uint32_t, 2> key{static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)};
+  int32_t id = candidates[0].id;
+  float best = -std::numeric_limits<float>::infinity();
+  for (const Candidate& c : candidates) {
+    const auto name = static_cast<uint32_t>(c.id);
+    const uint32_t bits = philox({name >> 2, step_, 0, 0}, key)[name & 3];
+    const float score = gap(c.logit, candidates[0].logit) / std::max(temperature, 1e-6f) - std::log(arrival(bits));
+    if (score > best) best = score, id = c.id;
+  }
+  return id;
 }
 
 int32_t Sampler::mirostat(std::vector<Candidate>& c) {
+  for (Candidate& x : c) x.logit /= options_.temperature;
   // Mirostat 2 (Basu et al. 2021): keep what surprises less than mu, then steer mu towards tau.
   softmax(c);
   size_t keep = 1;
   while (keep < c.size() && -std::log2(c[keep].p) <= mu_) ++keep;
   c.resize(keep);
   softmax(c);
-  const int32_t id = draw(c);
+  const int32_t id = draw(c, 1);
   for (const Candidate& x : c)
     if (x.id == id) mu_ -= options_.mirostat_eta * (-std::log2(x.p) - options_.mirostat_tau);
   return id;
@@ -148,12 +161,13 @@ int32_t Sampler::sample(std::span<float> logits, std::span<const uint8_t> allowe
   }
   if (candidates.empty()) return -1;
   std::sort_heap(candidates.begin(), candidates.end(), better);
-  if (options_.temperature <= 0) return candidates[0].id;
-  if (!mirostat2) truncate(candidates);
-  for (Candidate& c : candidates) c.logit /= options_.temperature;
-  if (mirostat2) return mirostat(candidates);
-  softmax(candidates);
-  return draw(candidates);
+  int32_t id = candidates[0].id;
+  if (options_.temperature > 0) {
+    if (!mirostat2) truncate(candidates);
+    id = mirostat2 ? mirostat(candidates) : draw(candidates, options_.temperature);
+  }
+  ++step_;
+  return id;
 }
 
 std::vector<TokenLogprob> Sampler::logprobs(std::span<const float> logits, int32_t chosen, uint32_t top) {
