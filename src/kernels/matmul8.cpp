@@ -4,90 +4,11 @@
 
 #include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
+#include "kernels/quantise8.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
 namespace {
-
-/// One block of 32 in `v`, quantised to X8 (dot8.h).
-constexpr std::string_view kBlock = R"(
-fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }
-fn store8(to: u32, v: array<vec4<f32>, 8>) {
-  var w = v;
-  var top = vec4<f32>(0.0);
-  for (var i = 0u; i < 8u; i++) { top = max(top, abs(w[i])); }
-  let peak = max(max(top.x, top.y), max(top.z, top.w));
-  let id = select(0.0, 127.0 / peak, peak > 1e-30);
-  var q: array<vec4<i32>, 8>;
-  for (var i = 0u; i < 8u; i++) { q[i] = vec4<i32>(round(w[i] * id)); }
-  let s = q[0] + q[1] + q[2] + q[3];
-  let t = q[4] + q[5] + q[6] + q[7];
-  let d = peak / 127.0;
-  X8[to] = vec4<u32>(pk(q[0]), pk(q[1]), pk(q[2]), pk(q[3]));
-  X8[to + 1u] = vec4<u32>(pk(q[4]), pk(q[5]), pk(q[6]), pk(q[7]));
-  X8[to + 2u] = bitcast<vec4<u32>>(vec4<f32>(d, d * f32(s.x + s.y + s.z + s.w), d * f32(t.x + t.y + t.z + t.w), 0.0));
-}
-)";
-
-/// Grid: x = ⌈blocks ÷ 64⌉, y = tokens. Bindings: x, X8.
-constexpr std::string_view kQuantise = R"(
-@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read_write> X8: array<vec4<u32>>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) g: vec3<u32>) {
-  if (g.x >= $BLOCKS$) { return; }
-  let at = (g.y * $STRIDE$ + $OFFSET$) / 4u + g.x * 8u;
-  var v: array<vec4<f32>, 8>;
-  for (var i = 0u; i < 8u; i++) { v[i] = x[at + i]; }
-  store8((g.y * $BLOCKS$ + g.x) * 3u, v);
-}
-)";
-
-/// Grid: x = tokens; 256 threads a row. Bindings: x, w, X8. RMS norm, then blocks.
-constexpr std::string_view kNormed = R"(
-@group(0) @binding(0) var<storage, read> x: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> w: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> X8: array<vec4<u32>>;
-var<workgroup> part: array<f32, 256>;
-@compute @workgroup_size(256)
-fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t: u32) {
-  let row = (g.x * $STRIDE$ + $OFFSET$) / 4u;
-  var s = 0.0;
-  for (var i = t; i < $BLOCKS$ * 8u; i += 256u) { s += dot(x[row + i], x[row + i]); }
-  part[t] = s;
-  workgroupBarrier();
-  for (var k = 128u; k > 0u; k = k / 2u) {
-    if (t < k) { part[t] += part[t + k]; }
-    workgroupBarrier();
-  }
-  let scale = inverseSqrt(part[0] / f32($BLOCKS$ * 32u) + $EPS$);
-  for (var b = t; b < $BLOCKS$; b += 256u) {
-    var v: array<vec4<f32>, 8>;
-    for (var i = 0u; i < 8u; i++) { v[i] = x[row + b * 8u + i] * scale * w[b * 8u + i]; }
-    store8((g.x * $BLOCKS$ + b) * 3u, v);
-  }
-}
-)";
-
-/// Grid: x = ⌈blocks ÷ 64⌉, y = tokens. Bindings: a, b, y, X8.
-constexpr std::string_view kGated = R"(
-@group(0) @binding(0) var<storage, read> a: array<vec4<f32>>;
-@group(0) @binding(1) var<storage, read> b: array<vec4<f32>>;
-@group(0) @binding(2) var<storage, read_write> y: array<vec4<f32>>;
-@group(0) @binding(3) var<storage, read_write> X8: array<vec4<u32>>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) g: vec3<u32>) {
-  if (g.x >= $BLOCKS$) { return; }
-  let at = g.y * $STRIDE$ / 4u + g.x * 8u;
-  var v: array<vec4<f32>, 8>;
-  for (var i = 0u; i < 8u; i++) {
-    let p = a[at + i];
-    v[i] = vec4<f32>($X$, $Y$, $Z$, $W$) * b[at + i];
-    y[at + i] = v[i];
-  }
-  store8((g.y * $BLOCKS$ + g.x) * 3u, v);
-}
-)";
 
 /// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; k in units of 64.
 struct Shape { uint32_t m, n, buffers = 1; };
@@ -157,8 +78,8 @@ Staging staging_text(Shape s) {
   }
   for (uint32_t i = 0; i * 256 < 2 * s.m; ++i) {
     out.declare += fmt::format("  var x{0}: vec4<u32>; var y{0}: vec4<u32>; var z{0}: vec4<u32>;\n", i);
-    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa$S$(next); let at = (min(m0 + i % $BM$, S.n - 1u) * $BLOCKS$ + select(ab.x, ab.y, i >= $BM$)) * 3u;\n"
-                             "        x{2} = X8[at]; y{2} = X8[at + 1u]; z{2} = X8[at + 2u]; }}\n", guard(i * 256, 2 * s.m), i * 256, i);
+    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa$S$(next); let b = select(ab.x, ab.y, i >= $BM$); let m = min(m0 + i % $BM$, S.n - 1u); let at = $PLACE$;\n"
+                             "        x{2} = X8[at]; y{2} = X8[at + $STEP$]; z{2} = X8[at + 2u * $STEP$]; }}\n", guard(i * 256, 2 * s.m), i * 256, i);
     out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = xb + 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[xsb + i] = vec4<f32>(s.x, s.y, s.z, s.y + s.z); }}\n",
                              guard(i * 256, 2 * s.m), i * 256, i);
   }
@@ -177,6 +98,7 @@ struct Product {
   std::vector<gpu::BufferRef> ys;
   Shape shape;
   bool add = false;
+  Place8 place;                ///< of the blocks in X8
 
   uint32_t workgroups(const Segment& s) const { return static_cast<uint32_t>((s.tile->rows + shape.n - 1) / shape.n); }
   std::string key() const;
@@ -189,7 +111,7 @@ struct Product {
 };
 
 std::string Product::key() const {
-  std::string key = fmt::format("matmul8:{}:{}:{}:{}", shape.m, shape.n, shape.buffers, add);
+  std::string key = fmt::format("matmul8:{}:{}:{}:{}:{}", shape.m, shape.n, shape.buffers, add, place.tokens);
   for (const Segment& s : segments)
     key += fmt::format("/{}:{}:{}/{}:{}:{}:{}", static_cast<int>(s.p->weight->type), s.p->weight->k, s.tile->rows, s.y, s.p->y.stride,
                        s.p->y.offset + s.tile->first_row, s.p->bias ? s.tile->first_row + 1 : 0);
@@ -239,7 +161,7 @@ std::string Product::segment_text(size_t index) const {
                                              {"BUFFER", shape.buffers == 2 ? "    let xb = (u & 1u) * $BM4$; let xsb = (u & 1u) * $BM2$; let wb = (u & 1u) * $BN4$; let wsb = (u & 1u) * $BN$;" : "    let xb = 0u; let xsb = 0u; let wb = 0u; let wsb = 0u;"},
                                              {"FREE", shape.buffers == 2 ? "" : "    workgroupBarrier();"}, {"STORE", store}, {"INNER", inner_text(tm, tn, type, 0) + inner_text(tm, tn, type, 1)}});
   return expand(body, {{"S", std::to_string(index)}, {"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4},
-                       {"UNITS", k / 64}, {"BLOCKS", k / 32}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
+                       {"UNITS", k / 64}, {"PLACE", place.at("b", "m")}, {"STEP", place.step()}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
 }
 
 Result<std::string> Product::source() const {
@@ -266,23 +188,7 @@ Shape shape_for(const gpu::Caps& caps, uint32_t tokens) {
 
 uint32_t memory_of(Shape s) { return (s.m * 96 + s.n * 80) * s.buffers; }
 
-gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
-  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));   // as large as any Plan of the session wants it
-}
-
 }  // namespace
-
-gpu::BufferRef quantised(Recorder& r, const Rows& x) {
-  if (auto twin = r.twin(x)) return twin;
-  const uint32_t blocks = x.width / 32;
-  auto buffer = block_buffer(r, x);
-  if (r.failed()) return nullptr;
-  r.step(fmt::format("quantise8:{}:{}:{}", blocks, x.stride, x.offset), [&] {
-    return gpu::PipelineDesc{"quantise8", std::string(kBlock) + expand(kQuantise, {{"BLOCKS", blocks}, {"STRIDE", x.stride}, {"OFFSET", x.offset}}), kinds("rw")};
-  }, {x.buffer, buffer}, {(blocks + 63) / 64}, {1, dispatch::Var::Tokens, 1});
-  if (x.offset == 0) r.twins[x.buffer->id()] = buffer;
-  return buffer;
-}
 
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
@@ -306,6 +212,7 @@ void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bo
   }
   product.shape = shape_for(r.caps(), r.max_tokens);
   product.add = add;
+  product.place = place8(r, x.width);
   auto x8 = quantised(r, x);
   auto text = product.source();
   if (!text) return r.fail_with(text.error());
@@ -319,31 +226,6 @@ void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bo
     if (s.p->bias) operands.push_back(vector_operand(s.p->bias)), letters += 'r';
   r.step(product.key(), [&] { return gpu::PipelineDesc{product.label(), *text, kinds(letters)}; }, std::move(operands), {1, dispatch::Var::Tokens, product.shape.m},
          {workgroups});
-}
-
-void quantise_normed(Recorder& r, const Rows& x, const Norm& n, const Rows& normed) {
-  if (r.failed()) return;
-  const uint32_t blocks = x.width / 32;
-  auto buffer = block_buffer(r, normed);
-  if (r.failed()) return;
-  r.step(fmt::format("quantise8 norm:{}:{}:{}:{}", blocks, x.stride, x.offset, n.eps), [&] {
-    return gpu::PipelineDesc{"quantise8 norm", std::string(kBlock) + expand(kNormed, {{"BLOCKS", blocks}, {"STRIDE", x.stride}, {"OFFSET", x.offset}, {"EPS", n.eps}}),
-                             kinds("rrw")};
-  }, {x.buffer, vector_operand(n.weight), buffer}, {1, dispatch::Var::Tokens, 1});
-  r.twins[normed.buffer->id()] = buffer;
-}
-
-void quantise_gated(Recorder& r, Activation activation, const Rows& a, const Rows& b, const Rows& y) {
-  if (r.failed()) return;
-  const uint32_t blocks = y.width / 32;
-  auto buffer = block_buffer(r, y);
-  if (r.failed()) return;
-  r.step(fmt::format("quantise8 gated:{}:{}:{}", blocks, y.stride, static_cast<int>(activation)), [&] {
-    return gpu::PipelineDesc{"quantise8 gated", activation_helpers() + std::string(kBlock) +
-                                 expand(kGated, {{"BLOCKS", blocks}, {"STRIDE", y.stride}, {"X", activation_call(activation, "p.x")}, {"Y", activation_call(activation, "p.y")},
-                                                 {"Z", activation_call(activation, "p.z")}, {"W", activation_call(activation, "p.w")}}), kinds("rrww")};
-  }, {a.buffer, b.buffer, y.buffer, buffer}, {(blocks + 63) / 64}, {1, dispatch::Var::Tokens, 1});
-  r.twins[y.buffer->id()] = buffer;
 }
 
 }  // namespace gull::kernels

@@ -6,6 +6,7 @@
 #include "kernels/decode/decode.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/matmul8.h"
+#include "kernels/quantise8.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {

@@ -5,6 +5,7 @@
 #include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
 #include "kernels/matmul8.h"
+#include "kernels/quantise8.h"
 #include "kernels/matvec8.h"
 #include "kernels/matvec_batch.h"
 #include "kernels/ops.h"
