@@ -227,9 +227,9 @@ $QUANTISE$
 constexpr std::string_view kQuantise = R"(  workgroupBarrier();
   for (var i = t; i < $D4$; i += $T$) {
     let b = i / 8u;
-    var top = vec4<f32>(0.0);
-    for (var c = 0u; c < 8u; c++) { top = max(top, abs(row[b * 8u + c])); }
-    let peak = max(max(top.x, top.y), max(top.z, top.w));
+    var top = vec4<u32>(0u);
+    for (var c = 0u; c < 8u; c++) { top = max(top, bitcast<vec4<u32>>(abs(row[b * 8u + c]))); }
+    let peak = bitcast<f32>(max(max(top.x, top.y), max(top.z, top.w)));
     let id = select(0.0, 127.0 / peak, peak > 1e-30);
     let at = $AT8$ * 4u;
     let q = vec4<u32>(vec4<i32>(round(row[i] * id))) & vec4<u32>(255u);

@@ -66,8 +66,9 @@ constexpr std::string_view kFinishPart = R"(    let to = (head * $MAX$ + g.z) * 
     if (t == 0u) { y[to] = m; y[to + 1u] = l; y[to + 2u] = f32(nw.z); })";
 
 /// 32 threads hold a block of 32 (dot8.h): it is quantised by shuffles.
-constexpr std::string_view kQuantise = R"(    var peak = abs(v);
+constexpr std::string_view kQuantise = R"(    var most = bitcast<u32>(abs(v));
 $PEAK$
+    let peak = bitcast<f32>(most);
     let q8 = i32(round(v * select(0.0, 127.0 / peak, peak > 1e-30)));
     var sum = q8;
 $SUM$
@@ -175,7 +176,7 @@ std::string attention_row_source(const gpu::Caps& caps, const Rows& q, const KvL
   if (direct) {
     finish = "    " + sink_text(bool(a.sinks)) + "\n    v = v * fix_out / l;\n" + fmt::format("    y[{}u + head * {}u + t] = v;\n", y.offset, kv.head_dim);
     if (quantise)
-      finish += expand(kQuantise, {{"PEAK", shuffled("max", "peak", 1, 32)}, {"SUM", shuffled("add", "sum", 1, 16)}, {"D", kv.head_dim},
+      finish += expand(kQuantise, {{"PEAK", shuffled("max", "most", 1, 32)}, {"SUM", shuffled("add", "sum", 1, 16)}, {"D", kv.head_dim},
                                    {"N", blocks}, {"AT", place8("block", blocks)}});
   }
   std::string text = preamble(caps, false, true) + std::string(kStateStruct) +

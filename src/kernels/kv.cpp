@@ -13,8 +13,9 @@ bool quantised(KvType type) { return type == KvType::Q8_0 || type == KvType::Q4_
 /// d = max|x| ÷ 127, q = round(x ÷ d); a word holds four.
 constexpr std::string_view kWrite8 = R"(  for (var i = t; i < $D4$; i += 64u) {
     let b = i / 8u;
-    var m = 0.0;
-    for (var c = 0u; c < 32u; c++) { m = max(m, abs(h[b * 32u + c])); }
+    var top = 0u;
+    for (var c = 0u; c < 32u; c++) { top = max(top, bitcast<u32>(abs(h[b * 32u + c]))); }
+    let m = bitcast<f32>(top);
     let id = select(0.0, 127.0 / m, m > 1e-30);
     let q = vec4<u32>(vec4<i32>(round(vec4<f32>(h[4u * i], h[4u * i + 1u], h[4u * i + 2u], h[4u * i + 3u]) * id))) & vec4<u32>(255u);
     let v = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
@@ -27,7 +28,7 @@ constexpr std::string_view kWrite8 = R"(  for (var i = t; i < $D4$; i += 64u) {
 constexpr std::string_view kWrite4 = R"(  for (var i = t; i < $D4$ / 2u; i += 64u) {
     let b = i / 4u;
     var m = 0.0;
-    for (var c = 0u; c < 32u; c++) { let x = h[b * 32u + c]; m = select(m, x, abs(x) > abs(m)); }
+    for (var c = 0u; c < 32u; c++) { let x = h[b * 32u + c]; m = select(m, x, bitcast<u32>(abs(x)) > bitcast<u32>(abs(m))); }
     let id = select(0.0, -8.0 / m, abs(m) > 1e-30);
     var v = 0u;
     for (var c = 0u; c < 8u; c++) { v |= u32(clamp(floor(h[8u * i + c] * id + 8.5), 0.0, 15.0)) << (4u * c); }

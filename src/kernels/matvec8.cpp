@@ -199,13 +199,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     for (int i = 0; i < 8; ++i) {
       load += fmt::format("    var v{0} = x[{1}u + b * 8u + {0}u];\n", i, m_.base.x.offset / 4);
       if (norm) squares += fmt::format("    ss += dot(v{0}, v{0}); v{0} = v{0} * nw_[b * 8u + {0}u];\n", i);
-      amax += fmt::format("    am = max(am, abs(v{}));\n", i);
+      amax += fmt::format("    am = max(am, bitcast<vec4<u32>>(abs(v{})));\n", i);
       pack += fmt::format("    let q{0} = vec4<i32>(round(v{0} * id)); s{1} += q{0};\n", i, i / 4);
     }
     const auto word = [](int i) { return fmt::format("pk(q{})", i); };
     std::string text = "  var ss = 0.0;\n" + expand("  for (var b = t; b < $N$; b += $T$) {\n", {{"N", k_ / 32}, {"T", shape_.threads}}) + load + squares +
-                       "    var am = vec4<f32>(0.0);\n" + amax +
-                       "    let m = max(max(am.x, am.y), max(am.z, am.w));\n"
+                       "    var am = vec4<u32>(0u);\n" + amax +
+                       "    let m = bitcast<f32>(max(max(am.x, am.y), max(am.z, am.w)));\n"
                        "    let d = m / 127.0;\n    let id = select(0.0, 127.0 / m, m > 1e-30);\n"
                        "    var s0 = vec4<i32>(0); var s1 = vec4<i32>(0);\n" + pack +
                        fmt::format("    let at = {}; let n = {}u;\n", place8("b", k_ / 32), k_ / 32) +
@@ -404,9 +404,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     return expand(R"(    workgroupBarrier();
     if (t < $WORDS$ && r0 + t * 4u < $ROWS$) {
       let b = t / 8u;
-      var m = 0.0;
+      var top = 0u;
       var s0 = 0.0;
-      for (var i = 0u; i < 32u; i++) { m = max(m, abs(res[b * 32u + i])); }
+      for (var i = 0u; i < 32u; i++) { top = max(top, bitcast<u32>(abs(res[b * 32u + i]))); }
+      let m = bitcast<f32>(top);
       let id = select(0.0, 127.0 / m, m > 1e-30);
       let at = $AT$ * 4u;
       Y8[t % 8u / 4u * 4u * $N$ + at + t % 4u] = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));

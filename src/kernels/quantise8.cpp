@@ -12,9 +12,9 @@ constexpr std::string_view kBlock = R"(
 fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }
 fn store8(to: u32, v: array<vec4<f32>, 8>) {
   var w = v;
-  var top = vec4<f32>(0.0);
-  for (var i = 0u; i < 8u; i++) { top = max(top, abs(w[i])); }
-  let peak = max(max(top.x, top.y), max(top.z, top.w));
+  var top = vec4<u32>(0u);
+  for (var i = 0u; i < 8u; i++) { top = max(top, bitcast<vec4<u32>>(abs(w[i]))); }
+  let peak = bitcast<f32>(max(max(top.x, top.y), max(top.z, top.w)));
   let id = select(0.0, 127.0 / peak, peak > 1e-30);
   var q: array<vec4<i32>, 8>;
   for (var i = 0u; i < 8u; i++) { q[i] = vec4<i32>(round(w[i] * id)); }

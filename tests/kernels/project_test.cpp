@@ -186,6 +186,35 @@ TEST(ProjectSizes, LargeActivationsStayFiniteAndRight) {
       }
 }
 
+/// What is not a number, or infinite, must not become zeros on its way through blocks of 8-bit integers.
+TEST(ProjectSizes, WhatIsNotFiniteStays) {
+  const uint32_t k = 256, n = 128;
+  for (const Mode mode : {Mode::Plain, Mode::Bare})
+    for (const float bad : {NAN, -NAN, INFINITY})
+      for (const uint32_t tokens : {1u, 3u, 40u}) {
+        SCOPED_TRACE(testing::Message() << name(mode) << ", " << bad << ", " << tokens << " tokens");
+        Lab lab(mode, tokens);
+        add_matrix(lab, "w", Type::Q8_0, k, n), add_matrix(lab, "next", Type::Q8_0, n, n);
+        Random random(8);
+        auto values = random.vector(size_t{tokens} * k), more = random.vector(size_t{tokens} * n);
+        values[size_t{tokens - 1} * k + 77] = bad;
+        const auto x = lab.input("x", k, values), y = lab.rows("y", n), z = lab.rows("z", n);
+        lab.run(tokens, 0, fast_choices(mode), [&](kernels::Recorder& r) { kernels::project(r, x, {}, {{lab.weight("w"), nullptr, y}}); }, tokens == 1);
+        const auto got = lab.output(y, tokens);
+        for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(std::isfinite(got[i]), i < size_t{tokens - 1} * n) << i;
+        // And in the result of a projection, which the next one reads.
+        values[size_t{tokens - 1} * k + 77] = 0;
+        more[size_t{tokens - 1} * n + 40] = bad;
+        const auto in = lab.input("x", k, values), sum = lab.input("sum", n, more);
+        lab.run(tokens, 0, fast_choices(mode), [&](kernels::Recorder& r) {
+          kernels::project_add(r, in, {lab.weight("w"), nullptr, sum});
+          kernels::project(r, sum, {}, {{lab.weight("next"), nullptr, z}});
+        }, tokens == 1);
+        const auto second = lab.output(z, tokens);
+        for (size_t i = 0; i < second.size(); ++i) ASSERT_EQ(std::isfinite(second[i]), i < size_t{tokens - 1} * n) << i;
+      }
+}
+
 TEST(ProjectSizes, TilesGiveTheSame) {
   for (const Type type : {Type::F32, Type::Q4_0, Type::Q6_K, Type::IQ2_XS})
     for (const uint32_t tokens : {1u, 20u}) {

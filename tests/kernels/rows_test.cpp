@@ -175,6 +175,26 @@ INSTANTIATE_TEST_SUITE_P(All, Heads,
                          RopeCase{128, 4, 2, 64, true, true, true, false, true, KvType::Q8_0}, RopeCase{96, 3, 3, 48, false, false, false, false, true, KvType::Q8_0, 1e6f},
                          RopeCase{64, 2, 2, 32, true, false, false, false, true, KvType::Q4_0}, RopeCase{512, 1, 1, 64, false, false, false, true, true, KvType::Q4_0}));
 
+TEST(HeadsInBlocks, WhatIsNotANumberStays) {
+  for (const KvType type : {KvType::Q8_0, KvType::Q4_0})
+    for (const float bad : {NAN, -NAN}) {
+      Lab lab(Mode::Plain, 2);
+      Random random(4);
+      auto values = random.vector(size_t{2} * 3 * 64);
+      values[64 + 9] = values[192 + 128 + 50] = bad;   // a key of the first token, a value of the second
+      const size_t bytes = size_t{2} * 64 / 32 * block_words(type) * 4;
+      const std::vector<std::byte> zeros(bytes);
+      const kernels::KvLayer layer{lab.buffer(bytes, zeros), lab.buffer(bytes, zeros), type, 1, 64};
+      const auto qkv = lab.input("qkv", 192, values);
+      lab.run(2, 0, exact_choices(Mode::Plain), [&](kernels::Recorder& r) { kernels::rope_kv(r, qkv, {.heads = 1}, layer); }, false);
+      const auto k = kv_values(lab, type, layer.k), v = kv_values(lab, type, layer.v);
+      for (size_t i = 0; i < 128; ++i) {
+        EXPECT_EQ(std::isnan(k[i]), i < 64) << i;
+        EXPECT_EQ(std::isnan(v[i]), i >= 64) << i;
+      }
+    }
+}
+
 // Activations.
 
 double activation_reference(Activation a, double v) {

@@ -3,7 +3,8 @@
 //
 // Activations come in blocks of 32, three vec4<u32> each: 32 signed bytes in two, then the bits of (d, s0, s1, 0) as f32:
 // value = d·q, s0 and s1 are d·Σq over the first and the last 16. Σ lets a type with an offset (q − 8, or a minimum) be
-// multiplied as plain unsigned numbers and corrected afterwards.
+// multiplied as plain unsigned numbers and corrected afterwards. d is the largest magnitude ÷ 127, found by comparing bits: float
+// maxima may pass over what is not a number, whose bits are the largest. So a block with such a number is NaN as a whole.
 #pragma once
 
 #include <string>
