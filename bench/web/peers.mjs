@@ -80,17 +80,19 @@ async function measure(server, name) {
     const context = await browser.newContext();
     await context.addInitScript(countImports);
     const {page, problems} = await open(context, server.url + 'binding.html');
-    const begun = performance.now();
+    const start = performance.now();
     await engines[name](page);
-    const loaded = (performance.now() - begun) / 1000;
+    const loaded = (performance.now() - start) / 1000;
     await page.evaluate(() => window.generate('Hello', 2));   // shaders are compiled
     for (const worker of page.workers()) await worker.evaluate(countGpu);
     const crossings = () => (name === 'gull' ? page.evaluate(() => window.crossings()) : sumOver(page, () => self.imported ?? 0));
-    const runs = [], before = await crossings();
+    const session = await browser.newBrowserCDPSession();
+    const processor = async () => (await session.send('SystemInfo.getProcessInfo')).processInfo.reduce((sum, {cpuTime}) => sum + cpuTime, 0);
+    const runs = [], before = await crossings(), begun = await processor();
     for (let i = 0; i < Number(options.repeat); i++) runs.push(await page.evaluate(([prompt, n]) => window.generate(prompt, n), [PROMPT, tokens]));
     const made = runs.reduce((sum, run) => sum + run.made, 0), median = key => runs.map(run => run[key]).sort((a, b) => a - b)[runs.length >> 1];
     return {
-      name, loaded, prompt: median('prompt'), speed: median('speed'), crossings: (await crossings() - before) / made,
+      name, loaded, prompt: median('prompt'), speed: median('speed'), processor: (await processor() - begun) / made, crossings: (await crossings() - before) / made,
       dispatches: await sumOver(page, () => self.gpuCalls.dispatches) / made, submissions: await sumOver(page, () => self.gpuCalls.submissions) / made,
       text: runs[0].text, problems,
     };
@@ -100,12 +102,12 @@ async function measure(server, name) {
 const isolation = {'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'cross-origin'};
 fs.accessSync(model);
 const server = await serve({'/': here, '/dist/': dist, '/wllama/': wllama, '/model.gguf': model}, {headers: isolation});
-console.log(`${path.basename(model)}, ${tokens} tokens after a prompt, median of ${options.repeat}; crossings, dispatches and submissions include the prompt's\n`);
-console.log('| | loading | prompt | answer | a token | crossings a token | dispatches a token | submissions a token |\n|---|---|---|---|---|---|---|---|');
+console.log(`${path.basename(model)}, ${tokens} tokens after a prompt, median of ${options.repeat}; processor time, crossings, dispatches and submissions a token of the answer, the prompt's included\n`);
+console.log('| | loading | prompt | answer | a token | processor | crossings | dispatches | submissions |\n|---|---|---|---|---|---|---|---|---|');
 for (const name of Object.keys(engines).filter(name => name.includes(options.only))) {
   try {
     const r = await measure(server, name);
-    console.log(`| ${name} | ${r.loaded.toFixed(1)} s | ${r.prompt.toFixed(1)} t/s | ${r.speed.toFixed(2)} t/s | ${(1000 / r.speed).toFixed(0)} ms | ${r.crossings.toFixed(0)} | ${r.dispatches.toFixed(0)} | ${r.submissions.toFixed(1)} |`);
+    console.log(`| ${name} | ${r.loaded.toFixed(1)} s | ${r.prompt.toFixed(1)} t/s | ${r.speed.toFixed(2)} t/s | ${(1000 / r.speed).toFixed(0)} ms | ${r.processor.toFixed(2)} s | ${r.crossings.toFixed(0)} | ${r.dispatches.toFixed(0)} | ${r.submissions.toFixed(1)} |`);
     console.error(`${name}: ${JSON.stringify(r.text)} ${r.problems.join('; ')}`);
   } catch (error) { console.log(`| ${name} | does not run here: ${error.message.split('\n')[0].slice(0, 200)} |`); }
 }

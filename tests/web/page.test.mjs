@@ -165,7 +165,7 @@ test('SmolLM2 on a phone, in the dark', {skip: noSmolLm2}, async () => {
   const small = await open(phone, server.url);
   await small.page.waitForSelector('body[data-ready]');
   await picture('phone-start', small.page);
-  await small.page.evaluate(() => localStorage.setItem('gull-settings', JSON.stringify({maxTokens: 12, temperature: 0})));
+  await small.page.evaluate(() => localStorage.setItem('gull-settings', JSON.stringify({maxTokens: 8, temperature: 0})));
   await small.page.reload();
   await small.page.waitForSelector('body[data-ready]');
   await small.page.locator('#model-list .load').last().tap();
