@@ -1,6 +1,6 @@
 # What the rooms link, for wasm32-wasi: the same target names as in GullDependencies.cmake. fmt and nlohmann-json are
-# used as headers of the system's packages, PCRE2 is compiled from the sources of a crate, and
-# webgpu.h and utf8proc.h are only headers: web/lib implements them.
+# used as headers of the system's packages; webgpu.h and utf8proc.h are only headers, and of PCRE2 there is nothing at all:
+# web/lib implements them.
 set(_headers ${PROJECT_BINARY_DIR}/system-headers)   # not /usr/include itself, which holds another libc
 file(MAKE_DIRECTORY ${_headers})
 foreach(_library fmt nlohmann)
@@ -17,30 +17,20 @@ add_library(Threads::Threads INTERFACE IMPORTED GLOBAL)
 
 set(GULL_WGPU_WHEEL_VERSION 0.32.0)
 set(_wgpu ${PROJECT_SOURCE_DIR}/.deps/wgpu-${GULL_WGPU_WHEEL_VERSION})
-set(_sources ${PROJECT_SOURCE_DIR}/.deps/wasm-sources)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 function(_gull_fetch folder)
   if(NOT EXISTS ${folder}/.complete)
     execute_process(COMMAND ${Python3_EXECUTABLE} ${ARGN} RESULT_VARIABLE _status)
     if(NOT _status EQUAL 0)
-      message(FATAL_ERROR "Could not fetch ${folder}: let pip and cargo reach their indexes.")
+      message(FATAL_ERROR "Could not fetch ${folder}: let pip reach its index.")
     endif()
   endif()
 endfunction()
 _gull_fetch(${_wgpu} ${PROJECT_SOURCE_DIR}/scripts/fetch_wgpu.py ${GULL_WGPU_WHEEL_VERSION} ${_wgpu})
-_gull_fetch(${_sources} ${PROJECT_SOURCE_DIR}/web/scripts/fetch_sources.py ${_sources})
 add_library(webgpu::webgpu INTERFACE IMPORTED GLOBAL)
 set_target_properties(webgpu::webgpu PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${_wgpu}/include)
 set(GULL_WEBGPU_HEADER ${_wgpu}/include/webgpu.h)
 
-# PCRE2, 8 bits with Unicode, without its JIT; the three files left out are included by others.
-file(GLOB _pcre2 ${_sources}/pcre2-sys/src/pcre2_*.c)
-list(FILTER _pcre2 EXCLUDE REGEX "pcre2_(jit_match|jit_misc|ucptables)\\.c$")
-add_library(gull_pcre2 STATIC ${_pcre2})
-target_include_directories(gull_pcre2 PUBLIC ${_sources}/pcre2-sys/include PRIVATE ${_sources}/pcre2-sys/src ${_sources}/pcre2-sys/deps)
-target_compile_definitions(gull_pcre2 PUBLIC PCRE2_STATIC=1 PRIVATE PCRE2_CODE_UNIT_WIDTH=8 HAVE_CONFIG_H=1 HAVE_STDLIB_H=1
-                           HAVE_MEMMOVE=1 STDC_HEADERS=1 SUPPORT_PCRE2_8=1 SUPPORT_UNICODE=1)
-target_compile_options(gull_pcre2 PRIVATE -w)
 # Of utf8proc only the header: web/src/unicode.cpp has the browser answer.
 find_path(GULL_UTF8PROC_INCLUDE NAMES utf8proc.h PATHS /usr/include /usr/local/include REQUIRED NO_CMAKE_FIND_ROOT_PATH)
 file(CREATE_LINK ${GULL_UTF8PROC_INCLUDE}/utf8proc.h ${_headers}/utf8proc.h SYMBOLIC)

@@ -53,6 +53,9 @@ export interface Callbacks {
 export interface LoadOptions extends Callbacks {
   /** Weights kept on the GPU at once: bytes, or text such as "2GiB". Default: all of them. */
   gpuBudget?: number | string;
+  /** For phones, whose browsers end pages that take large buffers or keep the GPU for long: weights in buffers of at most
+   *  8 MiB, and one layer a submission. Costs some speed. */
+  memoryTight?: boolean;
   /** Tokens of context; default: the model's own, at most 4096. */
   context?: number;
   /** 'fast' (default): shortcuts whose effect is measured and small; 'f32': none. */

@@ -3,6 +3,7 @@ import {start, hasJspi} from './lib/runtime.js';
 import {createWebGPU} from './lib/webgpu.js';
 import {GullError, KINDS, asGullError} from './lib/errors.js';
 import {createUnicode} from './lib/unicode.js';
+import {createPatterns} from './lib/patterns.js';
 import {blobSource, urlSource, partsOf} from './lib/sources.js';
 
 const PROGRESS_MS = 50;
@@ -27,11 +28,12 @@ function progressSender(id) {
   };
 }
 
-function imports({memory}, {count, uploaded}) {
-  gpu = createWebGPU(memory, navigator.gpu);
+function imports({memory}, {count, asHardware, uploaded}) {
+  gpu = createWebGPU(memory, navigator.gpu, {asHardware});
   const env = {
     ...gpu.env,
     gull_unicode: createUnicode(memory),
+    ...createPatterns(memory),
     gull_event(text, length) { event(running, JSON.parse(memory.text(text, length))); },
     async gull_read(id, offset, out, length, message, capacity) {
       try {
@@ -99,8 +101,8 @@ async function load({id, source, options}) {
   const report = progressSender(id);
   let bytes = 0, total = 0;
   program = await start({
-    bytes: await fetch(new URL(jspi ? './gull.wasm' : './gull.asyncify.wasm', import.meta.url)), jspi,
-    imports: context => imports(context, {count: options.count, uploaded: n => report('upload', Math.min(bytes += n, total), total)}),
+    bytes: await fetch(jspi ? new URL('./gull.wasm', import.meta.url) : new URL('./gull.asyncify.wasm', import.meta.url)), jspi,
+    imports: context => imports(context, {count: options.count, asHardware: options.asHardware, uploaded: n => report('upload', Math.min(bytes += n, total), total)}),
     print: line => event(id, {type: 'log', text: line}),
   });
   const opened = await openSources(id, source, options, report);

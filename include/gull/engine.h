@@ -41,6 +41,7 @@ struct LoadOptions {
   KvType kv_type = KvType::Auto;
   uint32_t context = 0;             ///< tokens; 0: the model's own, at most 4096
   uint64_t gpu_budget = 0;          ///< bytes of weights kept on the GPU at once; 0: all of them
+  bool memory_tight = false;        ///< for phones: no buffer of weights above 8 MiB, no submission longer than a layer
   uint64_t gpu_memory = 0;          ///< bytes that the model and one session may take on the GPU; 0: what the GPU has
   std::function<void(const Progress&)> progress;
   CancelFlag* cancel = nullptr;

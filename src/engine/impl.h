@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "dispatch/pipeline_cache.h"
 #include "dispatch/plan.h"
@@ -57,6 +58,26 @@ enum class PlanKind {
   DrawCut,      ///< the same with a larger top_k or none, and top_p
   DrawAll,      ///< the same without top_k and top_p
   EmbedAll,     ///< embedding models: final norm of every token
+};
+
+/// How the weights are to be kept.
+weights::Options weight_options(const LoadOptions& options);
+
+/// Plans replayed one after another, without a budget of weights: one submission for all of them, or where memory is tight
+/// one a layer, so that no single one is long. Nothing is dropped from the weights meanwhile.
+class Replay {
+ public:
+  explicit Replay(Model::Impl& model);
+  /// Uploads what is missing, and encodes the whole Plan.
+  Result<void> add(dispatch::Plan& plan, const dispatch::Vars& vars);
+  Result<void> copy(const gpu::Buffer& from, const gpu::Buffer& to, uint64_t bytes);
+  Result<gpu::Submission> submit();
+
+ private:
+  Result<gpu::Commands*> commands();
+  Model::Impl& model_;
+  SharedLock turn_;
+  std::optional<gpu::Commands> commands_;
 };
 
 struct Recorded {

@@ -130,7 +130,7 @@ Result<std::shared_ptr<Model>> Model::load(std::shared_ptr<gguf::File> file, Loa
   impl->device = std::move(*device);
   if (auto ok = choose_settings(*impl); !ok) return fail(ok.error());
   impl->pipelines = std::make_unique<dispatch::PipelineCache>(impl->device);
-  impl->weights = std::make_unique<weights::WeightCache>(impl->device, impl->file, weights::Options{impl->options.gpu_budget, 0});
+  impl->weights = std::make_unique<weights::WeightCache>(impl->device, impl->file, engine::weight_options(impl->options));
   if (auto ok = fit_and_upload(*impl); !ok) return fail(ok.error());
   if (auto ok = make_rope_tables(*impl); !ok) return fail(ok.error());
   impl->load_s = seconds_since(start);

@@ -12,12 +12,63 @@ using engine::Recorded;
 namespace {
 
 constexpr uint32_t kStateBytes = 16;
+constexpr uint64_t kTightTile = 8u << 20;
 
 Result<gpu::BufferRef> zeroed(gpu::Device& device, uint64_t bytes, gpu::Memory kind, const char* label, uint32_t extra = 0) {
   return device.create_buffer(bytes, gpu::kStorage | gpu::kCopyDst | gpu::kCopySrc | extra, kind, label);
 }
 
 }  // namespace
+
+namespace engine {
+
+weights::Options weight_options(const LoadOptions& options) {
+  return {options.gpu_budget, options.memory_tight ? kTightTile : 0, options.memory_tight};
+}
+
+Replay::Replay(Model::Impl& model) : model_(model), turn_(model.weights->share()) {}
+
+Result<gpu::Commands*> Replay::commands() {
+  if (!commands_) {
+    auto begun = model_.device->begin();
+    if (!begun) return fail(begun.error());
+    commands_.emplace(std::move(*begun));
+  }
+  return &*commands_;
+}
+
+Result<void> Replay::add(dispatch::Plan& plan, const dispatch::Vars& vars) {
+  for (size_t s = 0; s < plan.segments(); ++s)
+    if (auto ok = model_.weights->ensure(plan.residents(s)); !ok) return ok;
+  if (auto ok = plan.prepare(0, plan.segments()); !ok) return ok;
+  const size_t at_once = model_.options.memory_tight ? 1 : plan.segments();
+  for (size_t s = 0; s < plan.segments(); s += at_once) {
+    auto to = commands();
+    if (!to) return fail(to.error());
+    plan.replay(**to, vars, s, s + at_once);
+    if (!model_.options.memory_tight) continue;
+    if (auto ok = submit(); !ok) return fail(ok.error());
+  }
+  return {};
+}
+
+Result<void> Replay::copy(const gpu::Buffer& from, const gpu::Buffer& to, uint64_t bytes) {
+  auto encoder = commands();
+  if (!encoder) return fail(encoder.error());
+  (*encoder)->copy(from, 0, to, 0, bytes);
+  return {};
+}
+
+Result<gpu::Submission> Replay::submit() {
+  auto encoded = commands();
+  if (!encoded) return fail(encoded.error());
+  model_.dispatches += (*encoded)->dispatches();
+  auto submission = model_.device->submit(std::move(**encoded));
+  commands_.reset();
+  return submission;
+}
+
+}  // namespace engine
 
 Result<void> Session::Impl::allocate() {
   Model::Impl& model = m();
@@ -154,20 +205,13 @@ Result<void> Session::Impl::run(std::span<const PlanKind> kinds, uint32_t count,
     model.dispatches += *dispatches;
     return {};
   }
-  const auto turn = model.weights->share();
-  auto commands = model.device->begin();
-  if (!commands) return fail(commands.error());
+  engine::Replay replay(model);
   for (PlanKind kind : kinds) {
     auto recorded = plan(kind);
     if (!recorded) return fail(recorded.error());
-    dispatch::Plan& p = *(*recorded)->plan;
-    for (size_t s = 0; s < p.segments(); ++s)
-      if (auto ok = model.weights->ensure(p.residents(s)); !ok) return ok;
-    if (auto ok = p.prepare(0, p.segments()); !ok) return ok;
-    p.replay(*commands, vars, 0, p.segments());
+    if (auto ok = replay.add(*(*recorded)->plan, vars); !ok) return ok;
   }
-  model.dispatches += commands->dispatches();
-  if (auto ok = model.device->submit(std::move(*commands)); !ok) return fail(ok.error());
+  if (auto ok = replay.submit(); !ok) return fail(ok.error());
   return {};
 }
 

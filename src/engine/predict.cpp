@@ -66,7 +66,7 @@ std::unique_ptr<Model::Impl> imagine(const Model::Impl& model) {
   copy->chunk = model.chunk;
   copy->device = gpu::Device::imaginary(model.device->caps());
   copy->pipelines = std::make_unique<dispatch::PipelineCache>(copy->device);
-  copy->weights = std::make_unique<weights::WeightCache>(copy->device, copy->file, weights::Options{model.options.gpu_budget, 0});
+  copy->weights = std::make_unique<weights::WeightCache>(copy->device, copy->file, engine::weight_options(model.options));
   return copy;
 }
 

@@ -97,37 +97,28 @@ Result<void> TokenStream::fill() {
 
 /// Step 0 only chooses from the logits that the prompt left; each later step decodes the id before it, then chooses.
 Result<void> TokenStream::launch(uint32_t count) {
-  auto& device = *s_.m().device;
-  const auto turn = s_.m().weights->share();
-  auto commands = device.begin();
-  if (!commands) return fail(commands.error());
+  Replay replay(s_.m());
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t kv_length = position_ + launched_ + i;
     if (launched_ + i > 0)
-      if (auto ok = replay(*commands, s_.decode_kind(kv_length), kv_length); !ok) return ok;
+      if (auto ok = add(replay, s_.decode_kind(kv_length), kv_length); !ok) return ok;
     for (PlanKind kind : choice_)
-      if (auto ok = replay(*commands, kind, kv_length); !ok) return ok;
+      if (auto ok = add(replay, kind, kv_length); !ok) return ok;
   }
   auto staging = take_staging();
   if (!staging) return fail(staging.error());
-  commands->copy(*s_.history, 0, **staging, 0, 256);
-  s_.m().dispatches += commands->dispatches();
-  auto submission = device.submit(std::move(*commands));
+  if (auto ok = replay.copy(*s_.history, **staging, 256); !ok) return ok;
+  auto submission = replay.submit();
   if (!submission) return fail(submission.error());
-  flying_.push_back({device.start_map(*staging, 256), *submission, launched_, count});
+  flying_.push_back({s_.m().device->start_map(*staging, 256), *submission, launched_, count});
   launched_ += count;
   return {};
 }
 
-Result<void> TokenStream::replay(gpu::Commands& commands, PlanKind kind, uint32_t kv_length) {
+Result<void> TokenStream::add(Replay& replay, PlanKind kind, uint32_t kv_length) {
   auto recorded = s_.plan(kind);
   if (!recorded) return fail(recorded.error());
-  dispatch::Plan& plan = *(*recorded)->plan;
-  for (size_t i = 0; i < plan.segments(); ++i)
-    if (auto ok = s_.m().weights->ensure(plan.residents(i)); !ok) return ok;
-  if (auto ok = plan.prepare(0, plan.segments()); !ok) return ok;
-  plan.replay(commands, {1, 1, kernels::attention_splits(kv_length)}, 0, plan.segments());
-  return {};
+  return replay.add(*(*recorded)->plan, {1, 1, kernels::attention_splits(kv_length)});
 }
 
 Result<gpu::BufferRef> TokenStream::take_staging() {

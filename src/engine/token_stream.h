@@ -39,7 +39,7 @@ class TokenStream {
   Result<int32_t> next_streamed();
   Result<void> fill();
   Result<void> launch(uint32_t count);
-  Result<void> replay(gpu::Commands& commands, PlanKind kind, uint32_t kv_length);
+  Result<void> add(Replay& replay, PlanKind kind, uint32_t kv_length);
   Result<gpu::BufferRef> take_staging();
   Result<void> collect();
 

@@ -13,6 +13,7 @@ namespace gull::gpu {
 // One line a function keeps the table, its filling and the dynamic loading in step; that is why this is a macro.
 #define GULL_WEBGPU_PROCS(X)                                                                                        \
   X(CreateInstance) X(InstanceRequestAdapter) X(InstanceProcessEvents) X(InstanceRelease)                            \
+  X(InstanceHasWGSLLanguageFeature)                                                                                  \
   X(AdapterGetInfo) X(AdapterGetLimits) X(AdapterHasFeature) X(AdapterRequestDevice) X(AdapterRelease)               \
   X(AdapterInfoFreeMembers)                                                                                          \
   X(DeviceGetQueue) X(DeviceGetLimits) X(DevicePushErrorScope) X(DevicePopErrorScope) X(DeviceRelease)               \

@@ -62,6 +62,8 @@ Result<uint64_t> StreamedRun::go() {
       if (auto ok = run_group(stop, left.first(*n), tiles, at); !ok) return fail(ok.error());
       left = left.subspan(*n);
     }
+    if (cache_.options_.by_segment)
+      if (auto ok = submit(); !ok) return fail(ok.error());
     read_ahead(at);
   }
   if (auto ok = submit(); !ok) return fail(ok.error());

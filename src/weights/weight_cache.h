@@ -25,6 +25,7 @@ namespace gull::weights {
 struct Options {
   uint64_t budget = 0;      ///< bytes of weights on the GPU at once; 0: no bound
   uint64_t max_tile = 0;    ///< bytes of a tile; 0: what the device binds
+  bool by_segment = false;  ///< under a budget: each segment of a Plan is a submission of its own
 };
 
 struct Counters {

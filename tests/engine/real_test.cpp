@@ -189,6 +189,18 @@ TEST(Gemma3, DefaultLimits) {
   teacher_forced(m, prompt, Way::Batch, kGemma3);
 }
 
+/// For phones: an embedding of 27 MiB in buffers of at most 8.
+TEST(SmolLM2, TightMemory) {
+  const auto path = test::smollm2();
+  if (!path) return;
+  LoadOptions options = float32();
+  options.memory_tight = true;
+  Opened m = open(*path, options);
+  ASSERT_TRUE(m);
+  EXPECT_GE(m.model->stats().weight_uploads, m.model->file().tensors().size() + 3);
+  teacher_forced(m, test::read_json(test::data("fixtures/real/smollm2-135m-instruct-q4_1.json"))["prompts"][0], Way::Batch, kSmolLM2);
+}
+
 /// A text longer than a prefill step; then batches and single steps that see all of it.
 void long_text(const std::string& path, const std::string& golden_file, double mean) {
   Opened m = open(path, float32(768));

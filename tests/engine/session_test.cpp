@@ -185,6 +185,20 @@ TEST_P(Conversation, NothingOfNaNStays) {
   }
 }
 
+/// For phones: nothing else comes out, and no submission is longer than a layer.
+TEST_P(Conversation, TightMemory) {
+  for (const uint64_t budget : {uint64_t{0}, m_.model->stats().memory.weights - 1}) {
+    LoadOptions tight = test::float32();
+    tight.memory_tight = true;
+    tight.gpu_budget = budget;
+    const test::Opened m = test::open(path(), tight);
+    ASSERT_TRUE(m);
+    const uint64_t before = m.model->stats().submissions;
+    expect_golden(*m.session, budget ? "under a budget" : "all weights there");
+    EXPECT_GE(m.model->stats().submissions - before, golden_.size() * m.session->impl().m().family->config().layers);
+  }
+}
+
 TEST_P(Conversation, NoLogitsAreAnError) {
   for (const GenerateOptions& options : {greedy(4), on_the_cpu(4)}) {
     ASSERT_TRUE(m_.session->logits(prompt_));

@@ -15,13 +15,19 @@ export const models = path.join(process.env.XDG_CACHE_HOME ?? path.join(os.homed
 export const SMOLLM2 = 'SmolLM2-135M-Instruct.Q4_1.gguf';
 export const noSmolLm2 = fs.existsSync(path.join(models, SMOLLM2)) ? false : `${SMOLLM2} is not in ${models}: gull pull smollm2-135m`;
 
-const FLAGS = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--no-first-run', '--disable-background-networking',
+const FLAGS = ['--enable-unsafe-webgpu', '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync', '--disable-quic'];
 
-export async function launch(flags = [], options = {}) {
-  return chromium.launch({executablePath: process.env.GULL_CHROMIUM ?? '/usr/bin/chromium', headless: true, chromiumSandbox: false,
-    args: [...FLAGS, ...flags], ...options});
-}
+/** @param adapter 'swiftshader' computes on the CPU, 'default' on what the machine has */
+export const launch = (adapter = 'swiftshader') => chromium.launch(howToStart(adapter));
+
+/** A browser with a profile on disk. The contexts of others keep in memory what they store, and no file beyond 2 GiB. */
+export const launchWithProfile = folder => chromium.launchPersistentContext(folder, howToStart('swiftshader'));
+
+const howToStart = adapter => ({
+  executablePath: process.env.GULL_CHROMIUM ?? '/usr/bin/chromium', headless: true, chromiumSandbox: false,
+  args: [...FLAGS, ...(adapter === 'default' ? [] : [`--use-webgpu-adapter=${adapter}`])],
+});
 
 /** A page that fails the test on any console error or uncaught exception; `problems` lists them. */
 export async function open(context, url) {

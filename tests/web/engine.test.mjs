@@ -6,10 +6,9 @@ import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import {serve} from './server.mjs';
-import {launch, open, here, dist, data, models, noSmolLm2, SMOLLM2} from './browser.mjs';
+import {launch, open, here, dist, models, noSmolLm2, SMOLLM2} from './browser.mjs';
+import {distance, fixture, fixtures, run} from './fixtures.mjs';
 
-const fixtures = path.join(data, 'fixtures');
-const cases = JSON.parse(fs.readFileSync(path.join(fixtures, 'index.json'))).cases;
 let server, browser, page, problems;
 
 before(async () => {
@@ -22,39 +21,27 @@ after(async () => {
   await server?.close();
 });
 
-const floats = file => {
-  const bytes = fs.readFileSync(path.join(fixtures, file));
-  return new Float32Array(bytes.buffer, bytes.byteOffset, bytes.length / 4);
-};
-const largest = (a, b) => a.reduce((most, value, i) => Math.max(most, Math.abs(value - b[i])), 0);
-
-/** Loads a fixture, returns logits of the whole prompt and the greedy continuation. */
-const runFixture = (url, prompt, options) => page.evaluate(async ({url, prompt, options}) => {
-  const {Gull} = await import('/dist/index.js');
-  const model = await Gull.load(url, {store: false, warm: false, ...options});
-  const {values} = await model.session.logits(prompt, {all: true});
-  await model.session.reset();
-  const {ids} = await model.generate(prompt, {temperature: 0, maxTokens: 16, ignoreEog: true}).result;
-  const info = model.info;
-  await model.dispose();
-  return {values: [...values], ids, info};
-}, {url, prompt, options});
-
-// A plain float model, one with windows and softer limits, and a quantised one; each in another way of running.
-for (const [id, options] of [['llama', {precision: 'f32'}], ['gemma3', {precision: 'f32', baselineLimits: true}], ['q256-Q4_K_M', {precision: 'f32', jspi: false}]]) {
+// A plain float model, one with windows and softer limits, and quantised ones with float and with 8-bit activations; each in
+// another way of running.
+for (const [id, options] of [['llama', {precision: 'f32'}], ['gemma3', {precision: 'f32', baselineLimits: true}], ['q256-Q4_K_M', {precision: 'f32', jspi: false}],
+  ['q256-Q4_K_M', {asHardware: true}], ['q128-Q4_0', {asHardware: true, baselineLimits: true}], ['lfm2', {memoryTight: true}]]) {
   test(`${id} equals its reference (${JSON.stringify(options)})`, async () => {
-    const fixture = cases.find(c => c.id === id);
-    const {values, ids, info} = await runFixture(`/fixtures/${fixture.model}`, fixture.prompt, options);
+    const known = fixture(id), {values, ids, info} = await run(page, `/fixtures/${known.model}`, known.prompt, options);
     assert.equal(info.jspi, options.jspi ?? true);
-    const first = (fixture.first_position ?? 0) * fixture.shape[1];
-    const reference = floats(fixture.logits), got = values.slice(first);
-    assert.equal(got.length, reference.length);
-    const difference = largest(got, reference);
-    assert.ok(difference <= fixture.tol_f32, `logits differ by ${difference}, at most ${fixture.tol_f32} is allowed`);
-    assert.deepEqual(ids, fixture.greedy);
+    const far = distance(known, values), allowed = options.precision === 'f32' ? known.tol_f32 : known.tol_f16;
+    assert.ok(far <= allowed, `logits differ by ${far}, at most ${allowed} is allowed`);
+    if (far < known.greedy_min_margin / 2) assert.deepEqual(ids, known.greedy);
     assert.deepEqual(problems, []);
   });
 }
+
+test('memoryTight gives the same bits, a submission for each layer', async () => {
+  const known = fixture('llama'), url = `/fixtures/${known.model}`;
+  const [plain, tight] = [await run(page, url, known.prompt, {}), await run(page, url, known.prompt, {memoryTight: true})];
+  assert.deepEqual(tight.values, plain.values);
+  assert.deepEqual(tight.ids, plain.ids);
+  assert.ok(tight.stats.submissions >= plain.stats.submissions + 2 * tight.ids.length, `${plain.stats.submissions} and ${tight.stats.submissions} submissions`);
+});
 
 const program = process.env.GULL_PROGRAM;
 const missing = noSmolLm2 ? noSmolLm2 : !program || !fs.existsSync(program) ? 'the native program is not built' : false;

@@ -29,8 +29,8 @@ after(async () => {
 const picture = async (name, of = page) => {
   if (process.env.GULL_SCREENSHOTS) await of.screenshot({path: path.join(process.env.GULL_SCREENSHOTS, `${name}.png`)});
 };
-const chatReady = (of = page) => of.waitForSelector('#chat:not([hidden])', {timeout: 120_000});
-const idle = (of = page) => of.waitForSelector('#send:not([hidden])', {timeout: 120_000});
+const chatReady = (of = page) => of.waitForSelector('#chat:not([hidden])', {timeout: 300_000});
+const idle = (of = page) => of.waitForSelector('#send:not([hidden])', {timeout: 300_000});
 const set = async values => {
   await page.click('#settings-button');
   for (const [name, value] of Object.entries(values)) {
@@ -52,9 +52,11 @@ test('a model is chosen, loaded and talked to, by keyboard alone', async () => {
   assert.equal(await page.evaluate(() => document.activeElement.id), 'prompt', 'the message box has the focus');
   assert.match(await page.textContent('#model-name'), /tiny-llama on/);
   await page.keyboard.type('Hello, **tiny** one');
+  await page.keyboard.press('Shift+Enter');
+  await page.keyboard.type('of two lines');
   await page.keyboard.press('Enter');
   await idle();
-  assert.equal(await page.locator('.message.user').textContent(), 'Hello, **tiny** one');
+  assert.equal(await page.locator('.message.user').textContent(), 'Hello, **tiny** one\nof two lines');
   await page.waitForFunction(() => /tokens\/s/.test(document.getElementById('speed').textContent));
   assert.match(await page.textContent('#speed'), /\d tokens\/s.*on the GPU/);
   assert.ok((await page.locator('.message.assistant').textContent()).length > 0);
@@ -82,22 +84,43 @@ test('an answer is stopped, made again, and the conversation begun anew', async 
 
 test('the GPU is lost in the middle of an answer: one clear message, and a way back', async () => {
   await set({maxTokens: 400});
-  const lose = page.evaluate(async () => {   // a second model of the page's own module, so that its worker can be told
-    const {Gull} = await import('./index.js');
-    const model = await Gull.load('tiny/llama.f32.gguf', {warm: false});
-    const generation = model.generate([1, 2, 3], {temperature: 0, maxTokens: 400, ignoreEog: true});
-    let message = '', pieces = 0;
-    try {
-      for await (const piece of generation) if (++pieces === 3) model.engine.call('loseDevice');
-    } catch (error) { message = `${error.kind}: ${error.message}`; }
-    await model.reload();
-    const {ids} = await model.generate([1, 2, 3], {temperature: 0, maxTokens: 4, ignoreEog: true}).result;
-    await model.dispose();
-    return {message, again: ids.length};
-  });
-  const {message, again} = await lose;
-  assert.match(message, /^device error: .*lost.*load the model again/i);
-  assert.equal(again, 4);
+  await page.fill('#prompt', 'Once more');
+  await page.click('#send');
+  await page.waitForFunction(() => document.querySelector('.message.assistant')?.textContent.length > 3);
+  await page.workers()[0].evaluate(() => self.onmessage({data: {op: 'loseDevice'}}));
+  await page.waitForSelector('#banner:not([hidden])');
+  assert.match(await page.textContent('#banner-text'), /^the GPU device was lost \(.*\): load the model again$/);
+  await picture('lost');
+  await page.fill('#prompt', 'Is anybody there?');
+  await page.keyboard.press('Enter');
+  assert.equal(await page.locator('.message.user').count(), 1, 'nothing is sent to a GPU that is gone');
+  await set({maxTokens: 8});
+  await page.click('#banner-button');
+  await chatReady();
+  assert.ok(await page.isHidden('#banner'));
+  await page.click('#send');
+  await idle();
+  assert.equal(await page.locator('.message.user').count(), 2);
+  assert.equal(await page.locator('.message.assistant').count(), 2);
+  assert.deepEqual(problems, []);
+});
+
+test('light and dark, as the device has it or as chosen', async () => {
+  const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const light = await paper();
+  await page.emulateMedia({colorScheme: 'dark'});
+  const dark = await paper();
+  assert.notEqual(dark, light);
+  await page.click('#settings-button');
+  await page.selectOption('#settings [name=theme]', 'light');
+  assert.equal(await paper(), light);
+  await page.emulateMedia({colorScheme: 'light'});
+  await page.selectOption('#settings [name=theme]', 'dark');
+  assert.equal(await paper(), dark);
+  await picture('settings-dark');
+  await page.selectOption('#settings [name=theme]', '');
+  await page.keyboard.press('Escape');
+  assert.ok(await page.isHidden('#settings'));
   assert.deepEqual(problems, []);
 });
 
@@ -142,7 +165,7 @@ test('SmolLM2 on a phone, in the dark', {skip: noSmolLm2}, async () => {
   const small = await open(phone, server.url);
   await small.page.waitForSelector('body[data-ready]');
   await picture('phone-start', small.page);
-  await small.page.evaluate(() => localStorage.setItem('gull-settings', JSON.stringify({maxTokens: 12, temperature: 0})));
+  await small.page.evaluate(() => localStorage.setItem('gull-settings', JSON.stringify({maxTokens: 8, temperature: 0})));
   await small.page.reload();
   await small.page.waitForSelector('body[data-ready]');
   await small.page.locator('#model-list .load').last().tap();

@@ -24,7 +24,7 @@ function banner(text, button, action) {
   $('banner-button').onclick = action;
 }
 
-const duration = seconds => (seconds < 60 ? `${Math.ceil(seconds)} s` : `${Math.floor(seconds / 60)} min ${Math.ceil(seconds % 60)} s`);
+const duration = seconds => (seconds < 60 ? `${Math.ceil(seconds)}\u00a0s` : `${Math.floor(seconds / 60)}\u00a0min ${Math.ceil(seconds % 60)}\u00a0s`);
 
 // ---- choosing
 async function offers() {

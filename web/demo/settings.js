@@ -2,6 +2,7 @@
 const KEY = 'gull-settings';
 const DEFAULTS = {
   system: '', temperature: 0.7, maxTokens: 1024, topP: 0.95, minP: 0.05, topK: 40, repeatPenalty: 1, seed: 0, theme: '', context: 0, gpuBudget: '', store: true,
+  memoryTight: matchMedia('(hover: none) and (pointer: coarse)').matches,   // a phone or a tablet
 };
 
 function read() {
@@ -34,6 +35,6 @@ export const sampling = () => {
 };
 
 export const loading = () => {
-  const {context, gpuBudget, store} = settings;
-  return {context, ...(gpuBudget && {gpuBudget}), store};
+  const {context, gpuBudget, store, memoryTight} = settings;
+  return {context, ...(gpuBudget && {gpuBudget}), store, memoryTight};
 };

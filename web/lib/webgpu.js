@@ -101,9 +101,9 @@ class Futures {
   }
 }
 
-/** @param gpu navigator.gpu
+/** @param gpu navigator.gpu  @param asHardware a software adapter is reported as a GPU, so that tests see what GPUs get
  *  @returns {env, suspending, bind(instance), live(), counts, devices()} for `start` of runtime.js */
-export function createWebGPU(memory, gpu) {
+export function createWebGPU(memory, gpu, {asHardware = false} = {}) {
   const table = new Table(), futures = new Futures();
   let functions;   // the module's function table
   const get = handle => table.objects[handle];
@@ -160,7 +160,8 @@ export function createWebGPU(memory, gpu) {
     }
     return limits;
   }
-  function writeAdapterInfo(p, info) {
+  function writeAdapterInfo(p, real) {
+    const {subgroupMinSize, subgroupMaxSize} = real, info = asHardware ? {vendor: 'hardware', subgroupMinSize, subgroupMaxSize} : real;
     setString(p + S.WGPUAdapterInfo.vendor, info.vendor ?? '');
     setString(p + S.WGPUAdapterInfo.architecture, info.architecture ?? '');
     setString(p + S.WGPUAdapterInfo.device, info.device ?? '');

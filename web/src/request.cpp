@@ -56,6 +56,7 @@ Result<LoadOptions> load_options(const Json& options) {
   out.device.no_f16 = flag_of(options, "noF16");
   out.device.no_subgroups = flag_of(options, "noSubgroups");
   out.device.no_immediates = flag_of(options, "noImmediates");
+  out.memory_tight = flag_of(options, "memoryTight");
   const std::string precision = text_of(options, "precision", "fast");
   if (precision != "fast" && precision != "f32")
     return fail_f(ErrorKind::InvalidArgument, "precision '{}' is unknown: fast or f32", precision);

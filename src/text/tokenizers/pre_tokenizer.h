@@ -1,19 +1,10 @@
-// Cuts text into words by a model's patterns (PCRE2).
+// Cuts text into words by a model's patterns.
 #pragma once
 
-#include <memory>
-#include <string_view>
-#include <vector>
-
-#include "gull/error.h"
+#include "text/tokenizers/pattern.h"
 #include "text/tokenizers/pre_types.h"
 
 namespace gull::text {
-
-/// A range of bytes of a text.
-struct Piece {
-  uint32_t begin = 0, end = 0;
-};
 
 /// Immutable and thread-safe: the patterns are compiled once, for all calls.
 class PreTokenizer {
