@@ -14,7 +14,8 @@ namespace {
 constexpr uint32_t kThreads = 64;
 
 /// Grid: x = heads, y = tokens. Bindings: q, K, V, y, State, [sinks].
-/// 64 positions at a time: each thread scores one, then the threads share the value dimensions, `PARTS` positions apart.
+/// 64 positions at a time: each thread scores one, then the threads share the value dimensions, `PARTS` positions apart. Inner
+/// loops are unrolled here: see attention_tile.cpp.
 constexpr std::string_view kAttention = R"(
 var<workgroup> qs: array<vec4<f32>, $D4$>;
 var<workgroup> sc: array<f32, 64>;
@@ -63,7 +64,9 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
     if (j + t < j1) {
       var d = vec4<f32>(0.0);
       let kb = ((j + t) * $KV$ + kvh) * $D4$;
-      for (var i = 0u; i < $D4$; i++) { d += qs[i] * $LOADK$; }
+      for (var i0 = 0u; i0 < $D4$; i0 += $STEP$) {
+$KEYS$
+      }
       s = d.x + d.y + d.z + d.w;
       $CAP$
     }
@@ -78,7 +81,9 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(local_invocation_index) t:
       var a = acc[i] * fix;
       let d4 = dim + i * $DT$;
       if (d4 < $D4$ && first < $PARTS$) {
-        for (var c = first; c < count; c += $PARTS$) { a += sc[c] * $LOADV$; }
+        for (var c0 = first; c0 < count; c0 += 4u * $PARTS$) {
+$VALUES$
+        }
       }
       acc[i] = a;
     }
@@ -268,8 +273,13 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
   const std::string out = expand("y[(g.y * $YS$ + $YO$ + head * $D$) / 4u + i] = a * fix_out / l;", {{"YS", y.stride}, {"YO", y.offset}, {"D", geo.d}});
   const std::string load_v_index = fmt::format("((j + c) * {}u + kvh) * {}u + d4", kv.heads, geo.d4);
+  const uint32_t step = geo.d4 % 4 == 0 ? 4 : 1;
+  std::string keys, values;
+  for (uint32_t u = 0; u < step; ++u) keys += fmt::format("        {{ let i = i0 + {}u; d += qs[i] * {}; }}\n", u, kv_load(kv.type, "K", "kb + i"));
+  for (uint32_t u = 0; u < 4; ++u)
+    values += fmt::format("          {{ let c = c0 + {}u; if (c < count) {{ a += sc[c] * {}; }} }}\n", u * geo.parts, kv_load(kv.type, "V", load_v_index));
   const std::string body = expand(kAttention, {{"RANGE", range_text(a)}, {"CAP", cap}, {"OUT", out}, {"SINK", sink_text(sinks)},
-                                               {"LOADK", kv_load(kv.type, "K", "kb + i")}, {"LOADV", kv_load(kv.type, "V", load_v_index)}});
+                                               {"KEYS", keys}, {"VALUES", values}, {"STEP", step}});
   return declarations(kv, sinks) +
          expand(body, {{"D", geo.d}, {"D4", geo.d4}, {"DT", geo.threads}, {"DPT", geo.per_thread}, {"PARTS", geo.parts},
                        {"DTALL", geo.threads * geo.per_thread}, {"VALS", geo.threads * geo.per_thread * geo.parts},

@@ -107,6 +107,8 @@ std::vector<Case> cases() {
   for (uint32_t i = 0; i < 8; ++i) out.push_back({dims[i], 1, groups[(i + 1) % 4], i == 6 ? 1000u : pasts[i], tokens[i], i % 2 ? F16 : F32});
   out.push_back({64, 2, 3, 4092, 5, F16});
   out.push_back({64, 1, 1, 50000, 17, F16});   // where loops that are not unrolled are too long for llvmpipe
+  out.push_back({256, 1, 1, 64000, 5, F16});
+  out.push_back({576, 1, 1, 32000, 3, F16});
   out.push_back({128, 1, 4, 0, 200, F16});
   // Windows (smaller than, equal to and larger than what is there), soft caps, sinks; decode and prefill.
   for (const uint32_t n : {1u, 70u}) {
