@@ -105,7 +105,7 @@ Result<void> fit_and_upload(Model::Impl& model) {
 Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Model::~Model() = default;
 
-Result<std::shared_ptr<Model>> Model::load(const std::string& path, LoadOptions options) {
+Result<std::shared_ptr<Model>> Model::load(const std::string& path, [[maybe_unused]] LoadOptions options) {
 #if defined(__wasm__)
   return fail(ErrorKind::Unsupported, path + ": a browser has no paths; load a gguf::File");
 #else

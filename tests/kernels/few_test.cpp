@@ -84,7 +84,9 @@ struct Few {
       ASSERT_LE(difference, fast ? want[i].fast : want[i].exact) << "result " << i << ": " << got[i] << ", not " << want[i].value;
       error += difference * difference, variance += want[i].variance;
     }
-    if (fast) EXPECT_LE(std::sqrt(error), 1.5 * std::sqrt(variance));
+    if (fast) {
+      EXPECT_LE(std::sqrt(error), 1.5 * std::sqrt(variance));
+    }
   }
 };
 

@@ -18,6 +18,7 @@ import jinja2.ext
 import jinja2.sandbox
 
 sys.path.insert(0, str(Path(__file__).parent))
+import template_model_cases  # noqa: E402, F401: adds its cases
 from template_cases import CASES, CONVERSATIONS, EXTRA  # noqa: E402
 
 NOW = datetime.datetime(2025, 3, 1, 12, 34, 56)
