@@ -6,8 +6,8 @@ import {execFileSync} from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import {serve} from './server.mjs';
-import {launch, open, here, dist, models, noSmolLm2, SMOLLM2} from './browser.mjs';
-import {distance, fixture, fixtures, run} from './fixtures.mjs';
+import {launch, open, here, dist, models, noSmolLm2, scratch, SMOLLM2} from './browser.mjs';
+import {distance, fixture, fixtures, floats, run} from './fixtures.mjs';
 
 let server, browser, page, problems;
 
@@ -66,5 +66,35 @@ test('SmolLM2 says what the native program says on the same limits', {skip: miss
   t.diagnostic(`${perToken.toFixed(1)} crossings and ${(1000 * web.timings.generateSeconds / web.timings.generatedTokens).toFixed(0)} ms a token; wasm memory ${(web.after.wasmBytes / 2 ** 20).toFixed(1)} MiB`);
   // A submission crosses into JavaScript a handful of times, however many dispatches it holds.
   assert.ok(perToken < 40, JSON.stringify(web.after.crossings));
+  assert.deepEqual(problems, []);
+});
+
+/** Mean Kullback-Leibler divergence of the rows of `q` from those of `p`. */
+function divergence(p, q, columns) {
+  const logSum = (x, at) => {
+    let best = -Infinity, sum = 0;
+    for (let i = at; i < at + columns; i++) best = Math.max(best, x[i]);
+    for (let i = at; i < at + columns; i++) sum += Math.exp(x[i] - best);
+    return best + Math.log(sum);
+  };
+  let total = 0;
+  for (let at = 0; at < p.length; at += columns) {
+    const [lp, lq] = [logSum(p, at), logSum(q, at)];
+    for (let i = at; i < at + columns; i++) total += Math.exp(p[i] - lp) * (p[i] - lp - (q[i] - lq));
+  }
+  return total / (p.length / columns);
+}
+
+// The bound is that of the native program's fast mode (tests/engine/accuracy_test.cpp). Its logits themselves are others: where
+// two roundings to 8 bits differ once, thirty layers make it noise.
+test('SmolLM2 with 8-bit products is as near to float32 as the native program\'s', {skip: missing}, async t => {
+  const [{tokens}] = JSON.parse(fs.readFileSync(path.join(fixtures, 'real/smollm2-135m-instruct-q4_1.json'))).prompts;
+  const exact = path.join(scratch('engine'), 'logits.f32');
+  execFileSync(program, ['logits', path.join(models, SMOLLM2), '--ids', tokens.join(','), '--all', '--out', exact, '--precision', 'f32'],
+    {env: {...process.env, XDG_RUNTIME_DIR: '/tmp'}, stdio: 'ignore'});
+  const {values, info} = await run(page, `/models/${SMOLLM2}`, tokens, {asHardware: true, context: 256}, 0);
+  const far = divergence(floats(exact), values, info.vocabulary);
+  t.diagnostic(`mean KL ${far.toExponential(2)} over ${tokens.length} tokens`);
+  assert.ok(far > 1e-6 && far < 5e-3, `mean KL ${far}`);
   assert.deepEqual(problems, []);
 });

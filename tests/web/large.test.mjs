@@ -1,18 +1,18 @@
 // A file larger than 4 GiB, where offsets need more than 32 bits: read by ranges, kept in storage, and resumed there. It is a tiny
-// model behind a gap of 4.5 GiB, so little of it is ever moved.
+// model behind a gap of 4.5 GiB, so little of it is ever moved. And one of 1 GB that is moved whole, through little memory.
 import test, {before, after} from 'node:test';
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import {serve} from './server.mjs';
 import {launchWithProfile, open, here, dist, scratch} from './browser.mjs';
 import {distance, fixture, fixtures, run} from './fixtures.mjs';
-import {behind} from './synthetic.mjs';
+import {behind, zeros} from './synthetic.mjs';
 
 const tiny = fixture('llama'), large = behind(path.join(fixtures, tiny.model), 4.5 * 2 ** 30), [head, tail] = large.parts;
 let server, browser, page, problems, url;
 
 before(async () => {
-  server = await serve({'/': here, '/dist/': dist}, {made: {'/large.gguf': large}});
+  server = await serve({'/': here, '/dist/': dist}, {made: {'/large.gguf': large, '/zeros.gguf': zeros({layers: 4, hidden: 2048, ffn: 8192, heads: 32, kvHeads: 8, vocabulary: 128256})}});
   url = server.url + 'large.gguf';
   browser = await launchWithProfile(scratch('large'));
   ({page, problems} = await open(browser, server.url + 'binding.html'));
@@ -76,4 +76,18 @@ test('a download goes on beyond 4 GiB', async t => {
   await check({store: true});
   assert.deepEqual(server.requests.filter(r => r.name === '/large.gguf').map(r => r.range), [`bytes=${have}-`]);
   assert.ok(have > 2 ** 32 && head.bytes.length < 1 << 20);
+});
+
+test('a file of 1 GB goes to the GPU through less than 64 MiB of the program\'s memory', async t => {
+  const {wasmBytes, weights} = await page.evaluate(async () => {
+    const {Gull} = await import('/dist/index.js');
+    const model = await Gull.load('/zeros.gguf', {store: false, warm: false, context: 512});
+    const {wasmBytes} = await model.measure(), {memory: {weights}} = await model.stats();
+    await model.dispose();
+    return {wasmBytes, weights};
+  });
+  t.diagnostic(`${(wasmBytes / 2 ** 20).toFixed(1)} MiB`);
+  assert.ok(weights > 1e9, `${weights} bytes of weights`);
+  assert.ok(wasmBytes < 64 << 20, `${wasmBytes} bytes`);
+  assert.deepEqual(problems, []);
 });
