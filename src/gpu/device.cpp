@@ -226,8 +226,9 @@ Result<std::shared_ptr<Device>> Device::open(const DeviceOptions& options) {
   caps.naga = procs.ext.naga;
   caps.trusted = procs.ext.create_trusted_module && !options.checked_shaders;
   caps.software = adapter.info.type == "software";
-  // naga has it everywhere. Chromium's software adapter has it too, but takes four times as long with it as with floats.
-  caps.packed_dot = caps.naga || (!caps.software && procs.InstanceHasWGSLLanguageFeature(state.instance, WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct));
+  // naga has it everywhere. Chromium's software adapter has it too, but takes three times as long with it as with floats.
+  constexpr auto packed = WGPUWGSLLanguageFeatureName_Packed4x8IntegerDotProduct;
+  caps.packed_dot = caps.naga || (!caps.software && procs.InstanceHasWGSLLanguageFeature(state.instance, packed));
   WGPUAdapterInfo raw{};
   procs.AdapterGetInfo(adapter.handle, &raw);
   caps.subgroup_min = raw.subgroupMinSize;

@@ -28,7 +28,10 @@ export function translate(pattern) {
   }
   function set(caseless) {
     let out = take(/\[\^?/y)[0];
-    while (pattern[at] !== ']') out += pattern[at] === '\\' ? escape(true) : caseless && /[a-z]/i.test(pattern[at]) ? cases(pattern[at++]) : pattern[at++];
+    while (pattern[at] !== ']') {
+      if (pattern[at] === '\\') out += escape(true);
+      else out += caseless && /[a-z]/i.test(pattern[at]) ? cases(pattern[at++]) : pattern[at++];
+    }
     return `${out}${pattern[at++]}`;
   }
   function atom(caseless) {

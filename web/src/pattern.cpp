@@ -6,9 +6,12 @@
 #define GULL_IMPORT(name) __attribute__((import_module("env"), import_name(#name)))
 
 extern "C" {
-GULL_IMPORT(gull_pattern) int32_t gull_pattern(const char* pattern, uint32_t length);                  ///< its number; −1: it is none
-GULL_IMPORT(gull_find) int32_t gull_find(int32_t pattern, const char* text, uint32_t length);           ///< how many matches; −1: too many steps
-GULL_IMPORT(gull_found) void gull_found(gull::text::Piece* matches);                                    ///< those of the last gull_find
+/// Its number; −1: it is none.
+GULL_IMPORT(gull_pattern) int32_t gull_pattern(const char* pattern, uint32_t length);
+/// How many matches; −1: too many steps.
+GULL_IMPORT(gull_find) int32_t gull_find(int32_t pattern, const char* text, uint32_t length);
+/// Those of the last gull_find.
+GULL_IMPORT(gull_found) void gull_found(gull::text::Piece* matches);
 }
 
 namespace gull::text {

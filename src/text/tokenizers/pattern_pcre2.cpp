@@ -99,7 +99,8 @@ Result<void> Matcher::find(const Pattern& pattern, std::string_view text, std::v
       rc = pcre2_match(code, subject, text.size(), from, options | PCRE2_NO_JIT, m.data.get(), m.context.get());
     if (rc == PCRE2_ERROR_NOMATCH) break;
     if (rc < 0)
-      return fail_f(ErrorKind::InvalidArgument, "cannot split the text into words at byte {}: {}; give it in shorter parts", from, pcre2_message(rc));
+      return fail_f(ErrorKind::InvalidArgument, "cannot split the text into words at byte {}: {}; give it in shorter parts", from,
+                    pcre2_message(rc));
     const size_t* range = pcre2_get_ovector_pointer(m.data.get());
     out.push_back({static_cast<uint32_t>(range[0]), static_cast<uint32_t>(range[1])});
     from = range[1];
