@@ -26,12 +26,18 @@ GenerateOptions greedy(int32_t tokens) {
   return options;
 }
 
+GenerateOptions drawn(int32_t tokens) {
+  GenerateOptions options = greedy(tokens);
+  options.sampling = {};
+  return options;
+}
+
 class DecodeCost : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     m_ = test::open(test::data(std::string("fixtures/models/") + GetParam()), fast());
     ASSERT_TRUE(m_);
-    ASSERT_TRUE(m_.session->generate(prompt_, greedy(8)));   // Plans are recorded, pipelines and bind groups made
+    for (const auto& options : {greedy(8), drawn(8)}) ASSERT_TRUE(m_.session->generate(prompt_, options));   // Plans are recorded, pipelines and bind groups made
   }
   test::Opened m_;
   const Ids prompt_{20, 30, 40};
@@ -56,9 +62,9 @@ TEST_P(DecodeCost, ReplayAllocatesNothing) {
 
 /// The difference of two runs of one length after another is what the steps themselves take.
 TEST_P(DecodeCost, SubmissionsAndDispatchesOfAStep) {
-  const auto counts = [&](int32_t tokens) {
+  const auto counts = [&](int32_t tokens, bool draws = false) {
     const Stats before = m_.model->stats();
-    EXPECT_TRUE(m_.session->generate(prompt_, greedy(tokens)));
+    EXPECT_TRUE(m_.session->generate(prompt_, draws ? drawn(tokens) : greedy(tokens)));
     const Stats after = m_.model->stats();
     return std::pair(after.submissions - before.submissions, after.dispatches - before.dispatches);
   };
@@ -68,8 +74,12 @@ TEST_P(DecodeCost, SubmissionsAndDispatchesOfAStep) {
   const uint64_t dispatches = (many.second - few.second) / 40;   // five besides the layers: embedding, a norm, head, choice in two
   RecordProperty("dispatches_a_step", std::to_string(dispatches));
   EXPECT_LE(dispatches, 8u * layers + 5);
+  const auto few_drawn = counts(20, true), many_drawn = counts(60, true);   // a draw costs no more than argmax
+  EXPECT_LE(many_drawn.first - few_drawn.first, 40u);
+  EXPECT_EQ(many_drawn.second - few_drawn.second, many.second - few.second);
   const Stats stats = m_.model->stats();
   EXPECT_TRUE(m_.session->generate(prompt_, greedy(30)));
+  EXPECT_TRUE(m_.session->generate(prompt_, drawn(30)));
   const Stats again = m_.model->stats();
   EXPECT_EQ(again.pipeline_builds, stats.pipeline_builds);
   EXPECT_EQ(again.weight_uploads, stats.weight_uploads);
