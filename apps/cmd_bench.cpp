@@ -89,20 +89,70 @@ Result<BenchResult> measure_all(Session& session, const BenchArguments& argument
 }
 
 /// Where the time of one step goes: a prompt of `tokens` (1: one token after a context of `context`).
-Result<void> print_profile(Session& session, uint32_t context, uint32_t tokens, uint32_t vocabulary) {
-  session.reset();
-  if (tokens == 1 && context > 1)
-    if (auto ok = session.logits(random_ids(context, vocabulary)); !ok) return fail(ok.error());
-  if (auto warm = session.profile(tokens); !warm) return fail(warm.error());
-  auto kernels = session.profile(tokens);
-  if (!kernels) return fail(kernels.error());
-  double total = 0;
-  for (const KernelTime& k : *kernels) total += k.seconds;
-  write_output(fmt::format("\n{}: {:.0f} us in the kernels, each timed by itself\n", tokens == 1 ? fmt::format("one token after {}", context) : fmt::format("{} tokens", tokens), total * 1e6));
-  for (const KernelTime& k : *kernels)
-    write_output(fmt::format("{:>9.1f} us {:>5.1f} % {:>5} x {:>8.2f} us {:>8.0f} GB/s  {}\n", k.seconds * 1e6, 100 * k.seconds / total, k.dispatches,
-                             k.seconds * 1e6 / k.dispatches, static_cast<double>(k.bytes) / std::max(k.seconds, 1e-9) * 1e-9, k.label));
-  return {};
+struct Profile {
+  uint32_t context = 0, tokens = 0;
+  std::vector<KernelTime> kernels;
+  double total() const {
+    double sum = 0;
+    for (const KernelTime& k : kernels) sum += k.seconds;
+    return sum;
+  }
+};
+
+/// How much of what the device can do at most a kernel reaches, and at which: its memory or its arithmetic.
+struct Reached {
+  double share = 0;
+  const char* of = "";
+  Reached(const KernelTime& k, const DeviceBounds& bounds) {
+    const double memory = static_cast<double>(k.bytes) / bounds.bytes_per_second, arithmetic = static_cast<double>(k.operations) / bounds.operations_per_second;
+    share = std::max(memory, arithmetic) / std::max(k.seconds, 1e-9);
+    of = memory >= arithmetic ? "memory" : "arithmetic";
+  }
+};
+
+Result<std::vector<Profile>> take_profiles(Session& session, const BenchArguments& arguments, uint32_t vocabulary) {
+  std::vector<Profile> profiles = {{std::max(arguments.generate / 2, 1u), 1, {}}, {0, std::max(arguments.prompt, 2u), {}}};
+  for (Profile& p : profiles) {
+    session.reset();
+    if (p.context > 1)
+      if (auto ok = session.logits(random_ids(p.context, vocabulary)); !ok) return fail(ok.error());
+    if (auto warm = session.profile(p.tokens); !warm) return fail(warm.error());
+    auto kernels = session.profile(p.tokens);
+    if (!kernels) return fail(kernels.error());
+    p.kernels = std::move(*kernels);
+  }
+  return profiles;
+}
+
+void print_profiles(const std::vector<Profile>& profiles, const DeviceBounds& bounds) {
+  write_output(fmt::format("\nThis device reads {:.3g} GB/s and does {:.3g} Tera-operations/s in simple loops. Of these the kernels reach:\n", bounds.bytes_per_second * 1e-9,
+                           bounds.operations_per_second * 1e-12));
+  for (const Profile& p : profiles) {
+    write_output(fmt::format("\n{}: {:.0f} us in the kernels, the time to time them included\n",
+                             p.tokens == 1 ? fmt::format("one token after {}", p.context) : fmt::format("{} tokens", p.tokens), p.total() * 1e6));
+    for (const KernelTime& k : p.kernels) {
+      const Reached reached(k, bounds);
+      const std::string rates = k.bytes == 0 ? std::string(34, ' ')
+                                             : fmt::format("{:>8.3g} GB/s {:>5.1f} % of {:<10}", static_cast<double>(k.bytes) / std::max(k.seconds, 1e-9) * 1e-9,
+                                                           100 * reached.share, reached.of);
+      write_output(fmt::format("{:>9.1f} us {:>5.1f} % {:>5} x {:>8.2f} us {}  {}\n", k.seconds * 1e6, 100 * k.seconds / p.total(), k.dispatches,
+                               k.seconds * 1e6 / k.dispatches, rates, k.label));
+    }
+  }
+}
+
+Json profiles_json(const std::vector<Profile>& profiles, const DeviceBounds& bounds) {
+  Json json = {{"bytes_per_second", bounds.bytes_per_second}, {"operations_per_second", bounds.operations_per_second}, {"steps", Json::array()}};
+  for (const Profile& p : profiles) {
+    Json step = {{"context", p.context}, {"tokens", p.tokens}, {"kernels", Json::array()}};
+    for (const KernelTime& k : p.kernels) {
+      const Reached reached(k, bounds);
+      step["kernels"].push_back({{"label", k.label}, {"dispatches", k.dispatches}, {"seconds", k.seconds}, {"bytes", k.bytes}, {"operations", k.operations},
+                                 {"reached", reached.share}, {"of", reached.of}});
+    }
+    json["steps"].push_back(std::move(step));
+  }
+  return json;
 }
 
 int bench(BenchArguments arguments) {
@@ -116,6 +166,15 @@ int bench(BenchArguments arguments) {
   if (!session) return report(session.error());
   auto result = measure_all(**session, arguments, (*model)->vocabulary());
   if (!result) return report(result.error());
+  std::vector<Profile> profiles;
+  DeviceBounds bounds;
+  if (arguments.profile) {
+    auto taken = take_profiles(**session, arguments, (*model)->vocabulary());
+    if (!taken) return report(taken.error());
+    auto measured = (*session)->device_bounds();
+    if (!measured) return report(measured.error());
+    profiles = std::move(*taken), bounds = *measured;
+  }
 
   const Stats stats = (*model)->stats();
   if (arguments.json) {
@@ -125,6 +184,7 @@ int bench(BenchArguments arguments) {
     if (arguments.generate) json["generate"] = result->generate.json(arguments.generate);
     json["gpu_memory"] = {{"weights", stats.memory.weights}, {"kv", stats.memory.kv}, {"activations", stats.memory.activations},
                           {"total", stats.memory.total}, {"peak", stats.memory.peak}};
+    if (arguments.profile) json["profile"] = profiles_json(profiles, bounds);
     write_output(dump(json) + "\n");
     return kSuccess;
   }
@@ -137,11 +197,7 @@ int bench(BenchArguments arguments) {
   if (arguments.generate) line("generate", arguments.generate, result->generate);
   write_output(fmt::format("GPU memory: {} of weights, {} of keys and values, {} at most in all\n", human_bytes(stats.memory.weights),
                            human_bytes(stats.memory.kv), human_bytes(stats.memory.peak)));
-  if (arguments.profile) {
-    const uint32_t vocabulary = (*model)->vocabulary();
-    for (const auto& [context, tokens] : {std::pair{std::max(arguments.generate / 2, 1u), 1u}, std::pair{0u, std::max(arguments.prompt, 2u)}})
-      if (auto ok = print_profile(**session, context, tokens, vocabulary); !ok) return report(ok.error());
-  }
+  if (arguments.profile) print_profiles(profiles, bounds);
   return kSuccess;
 }
 
@@ -154,7 +210,7 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("-p", arguments->prompt, "Prompt tokens; 0: do not measure")->capture_default_str();
   command->add_option("-n", arguments->generate, "Generated tokens; 0: do not measure")->capture_default_str();
   command->add_option("--reps", arguments->repetitions, "Repetitions, after one that does not count")->capture_default_str();
-  command->add_flag("--profile", arguments->profile, "Also print the GPU time, the bytes of weights and their rate for each kernel");
+  command->add_flag("--profile", arguments->profile, "Also give the GPU time of each kernel, and how much it reaches of what this device can read or compute");
   command->add_flag("--json", arguments->json, "As JSON");
   command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
 }

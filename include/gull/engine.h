@@ -118,12 +118,19 @@ struct Stats {
   MemoryUse memory;
 };
 
+/// How fast a device is at the two things that a model's kernels do most, as simple loops measure it.
+struct DeviceBounds {
+  double bytes_per_second = 0;      ///< reading one long buffer
+  double operations_per_second = 0; ///< multiplications and additions: of 8-bit numbers where kernels use them, else of f32
+};
+
 /// GPU time of the dispatches of one kind in one step, by timestamp queries.
 struct KernelTime {
   std::string label;                ///< kernel and shape
   uint32_t dispatches = 0;
   double seconds = 0;
   uint64_t bytes = 0;               ///< of weights read
+  uint64_t operations = 0;          ///< multiplications and additions with those weights
 };
 
 /// What a model needs on the GPU, in bytes; activations come on top.
@@ -198,9 +205,11 @@ class Session {
   /// Embedding models: token vectors [ids.size(), width] after the final norm, or pooled as the metadata says [1, width].
   Result<std::vector<float>> embed(std::span<const int32_t> ids, bool pooled = true, bool normalize = true);
 
-  /// Times one step, kernel by kernel: `tokens` more ids through the layers (1: decode). Dispatches are timed one by one, so
-  /// their sum is more than the step takes when they overlap. Errors: a device without timestamp queries.
+  /// Times one step, kernel by kernel: `tokens` more ids through the layers (1: decode). Timing adds some microseconds to each
+  /// dispatch, so the sum is more than the step takes. Errors: a device without timestamp queries.
   Result<std::vector<KernelTime>> profile(uint32_t tokens);
+  /// What profile's figures can be held against; measured anew, in about a second. Errors: the device's.
+  Result<DeviceBounds> device_bounds();
 
   uint32_t position() const;        ///< tokens in the cache
   void reset();                     ///< forgets everything; memory is kept

@@ -80,10 +80,12 @@ Result<void> Plan::run(gpu::Commands& commands, const Vars& vars) {
 std::vector<Plan::StepCost> Plan::costs() const {
   std::vector<StepCost> out;
   for (const Step& step : steps_) {
-    StepCost cost{step.desc.pipeline->label(), 0};
+    StepCost cost{.label = step.desc.pipeline->label()};
+    if (step.desc.select.ids) cost.per_token = step.desc.select.per_token, cost.parts = std::max(step.desc.select.count, 1u);
     for (const Operand& operand : step.desc.operands)
       if (operand.resident) {
         const gpu::Binding binding = operand.resident->binding();
+        cost.elements += operand.resident->elements();
         if (binding.buffer) cost.bytes += binding.size ? binding.size : binding.buffer->size() - binding.offset;
       }
     out.push_back(std::move(cost));

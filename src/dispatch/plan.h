@@ -20,6 +20,8 @@ class Resident {
   virtual ~Resident() = default;
   /// Where it is now; a null buffer while it is not on the GPU.
   virtual gpu::Binding binding() const = 0;
+  /// How many numbers it holds, for profiles.
+  virtual uint64_t elements() const { return 0; }
 };
 
 /// What a step reads or writes: a fixed range of a buffer, or memory that may come and go.
@@ -87,8 +89,13 @@ class Plan {
   void replay(gpu::Commands& commands, const Vars& vars, size_t first_segment, size_t last_segment) const;
   Result<void> run(gpu::Commands& commands, const Vars& vars);   ///< prepare and replay everything
 
-  /// What a step is called, and the bytes of its residents (the weights that it reads), for profiles.
-  struct StepCost { std::string label; uint64_t bytes = 0; };
+  /// What a step is called, and its residents (the weights that it reads), for profiles. Of residents that ids choose from, a
+  /// token reads `per_token` parts of `parts`.
+  struct StepCost {
+    std::string label;
+    uint64_t bytes = 0, elements = 0;
+    uint32_t per_token = 1, parts = 1;
+  };
   std::vector<StepCost> costs() const;
 
   /// Step by step, where a segment has to be run in parts: as `prepare` and `replay`.

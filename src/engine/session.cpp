@@ -124,10 +124,12 @@ Result<std::vector<KernelTime>> Session::profile(uint32_t tokens) {
   std::vector<KernelTime> out;
   for (size_t i = 0; i < times->size() && i < costs.size(); ++i) {
     auto it = std::find_if(out.begin(), out.end(), [&](const KernelTime& k) { return k.label == (*times)[i].label; });
-    if (it == out.end()) it = out.insert(out.end(), KernelTime{(*times)[i].label, 0, 0, 0});
+    if (it == out.end()) it = out.insert(out.end(), KernelTime{.label = (*times)[i].label});
     ++it->dispatches;
     it->seconds += static_cast<double>((*times)[i].nanoseconds) * 1e-9;
-    it->bytes += costs[i].bytes;
+    const double share = static_cast<double>(costs[i].per_token) / costs[i].parts;
+    it->bytes += static_cast<uint64_t>(static_cast<double>(costs[i].bytes) * std::min(1.0, share * tokens));
+    it->operations += static_cast<uint64_t>(2.0 * static_cast<double>(costs[i].elements) * share * tokens);
   }
   std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
   return out;

@@ -18,6 +18,7 @@ struct Tensor;
 class Tile : public dispatch::Resident {
  public:
   gpu::Binding binding() const override { return {buffer, 0, 0}; }
+  uint64_t elements() const override;
   const Tensor* tensor = nullptr;   ///< owned by the cache, which outlives it
   uint64_t first_row = 0, rows = 0;
   uint64_t bytes = 0;               ///< on the GPU
@@ -59,5 +60,7 @@ uint64_t gpu_bytes(const gguf::TensorInfo& info);
 bool has_prefix(std::string_view name, std::string_view prefix);
 /// N of "blk.N.…", or −1.
 int64_t layer_of(std::string_view name);
+
+inline uint64_t Tile::elements() const { return tensor ? rows * tensor->k : 0; }
 
 }  // namespace gull::weights

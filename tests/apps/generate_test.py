@@ -204,5 +204,19 @@ class Bench(ProgramTest):
             self.assertGreater(data[part]["mean"], 0)
         self.assertGreater(data["gpu_memory"]["weights"], 0)
 
+    def test_profile(self):
+        result = gull("bench", TINY, "-p", 16, "-n", 4, "--reps", 1, "--json", "--profile")
+        if result.returncode and "timestamp" in result.err:
+            self.skipTest("no timestamp queries here")
+        profile = json.loads(self.succeeds(result).out)["profile"]
+        self.assertGreater(profile["bytes_per_second"], 0)
+        self.assertGreater(profile["operations_per_second"], 0)
+        self.assertEqual([step["tokens"] for step in profile["steps"]], [1, 16])
+        for step in profile["steps"]:
+            self.assertGreater(sum(kernel["bytes"] for kernel in step["kernels"]), 0)
+            for kernel in step["kernels"]:
+                self.assertGreater(kernel["dispatches"], 0)
+                self.assertGreaterEqual(kernel["reached"], 0)
+
 
 unittest.main()

@@ -13,7 +13,7 @@ using kernels::Activation;
 struct Types { Type a, b, up; };
 
 struct Few {
-  Matrix a, b, c, gate, up, down;
+  Matrix a, b, c, gate, up, down{};   // down.n is 0 where its type has no rows of that length
   uint32_t k;
   std::vector<float> x, norm, bias, before;
   static constexpr uint32_t kMost = 16;
