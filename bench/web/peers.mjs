@@ -53,7 +53,7 @@ const engines = {
       window.crossings = async () => Object.values((await model.measure()).crossings).reduce((a, b) => a + b, 0);
     });
   },
-  ...Object.fromEntries([['wllama, wasm on the CPU, 1 thread', {n_gpu_layers: 0, n_threads: 1}], ['wllama, wasm on the CPU, 2 threads', {n_gpu_layers: 0, n_threads: 2}],
+  ...Object.fromEntries([['wllama, wasm on the CPU, 1 thread', {n_gpu_layers: 0, n_threads: 1}],
     ['wllama, llama.cpp\'s WebGPU', {n_gpu_layers: 999, n_threads: 1}]].map(([name, how]) => [name, page => page.evaluate(async how => {
     const {Wllama} = await import('/wllama/index.js');
     const wllama = new Wllama({default: '/wllama/wasm/wllama.wasm'}, {suppressNativeLog: true});

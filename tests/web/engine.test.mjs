@@ -23,7 +23,7 @@ after(async () => {
 
 // A plain float model, one with windows and softer limits, and quantised ones with float and with 8-bit activations; each in
 // another way of running.
-for (const [id, options] of [['llama', {precision: 'f32'}], ['gemma3', {precision: 'f32', baselineLimits: true}], ['q256-Q4_K_M', {precision: 'f32', jspi: false}],
+for (const [id, options] of [['llama', {precision: 'f32'}], ['gemma3', {precision: 'f32', baselineLimits: true}], ['qwen2', {precision: 'f32', jspi: false}],
   ['q256-Q4_K_M', {asHardware: true}], ['q128-Q4_0', {asHardware: true, baselineLimits: true}], ['lfm2', {memoryTight: true}]]) {
   test(`${id} equals its reference (${JSON.stringify(options)})`, async () => {
     const known = fixture(id), {values, ids, info} = await run(page, `/fixtures/${known.model}`, known.prompt, options);

@@ -4,7 +4,7 @@ usage: layout.py CLANG WEBGPU_H OUT_JS OUT_SYMBOLS SOURCES.js...
 
 S: byte offsets of each member, and $size, of every struct that the JavaScript sources name (wasm32 layout, as clang
 computes it). E: the values of every enumeration and flag set they name, sentinels under "WGPU". N: all WGPULimits members
-with 8 bytes. F: every function of the header. OUT_SYMBOLS lists those that the sources provide, for the
+with 8 bytes. F: the functions that every kind of object has (Release, AddRef, SetLabel). OUT_SYMBOLS lists those that the sources provide, for the
 linker: a program that calls another one does not link.
 A name that the sources use and the header lacks is an error.
 """
@@ -66,7 +66,7 @@ def main():
     with open(target, "w", encoding="utf-8") as f:
         f.write("// Written by web/scripts/layout.py from webgpu.h: do not edit.\n")
         f.write(f"export const S={dump(offsets)};\nexport const E={dump(used_enums)};\n")
-        f.write(f"export const N={dump(wide)};\nexport const F={dump(functions)};\n")
+        f.write(f"export const N={dump(wide)};\nexport const F={dump([f for f in functions if generic.match(f)])};\n")
 
 
 main()

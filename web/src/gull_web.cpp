@@ -71,7 +71,8 @@ Result<Json> open(const Json& request) {
 Result<Json> warm(const Json& request) {
   auto session = session_of(request);
   if (!session) return fail(session.error());
-  const int32_t some_tokens[8] = {};   // enough for the kernels of prompts, not only those of single tokens
+  // Enough for the kernels of prompts, not only those of a few tokens or of one.
+  const std::vector<int32_t> some_tokens(std::min(17u, state().model->context()));
   if (state().model->is_embedding_model()) {
     if (auto ok = (*session)->embed(some_tokens); !ok) return fail(ok.error());
   } else {
