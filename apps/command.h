@@ -28,6 +28,7 @@ void add_logits(CLI::App& program, Action& action);
 void add_embed(CLI::App& program, Action& action);
 void add_bench(CLI::App& program, Action& action);
 void add_pull(CLI::App& program, Action& action);
+void add_tune(CLI::App& program, Action& action);
 void add_web(CLI::App& program, Action& action);   ///< where cpp-httplib was there to build it
 
 /// Prints "gull: MESSAGE" as one line on standard error; gives kFailure.

@@ -45,6 +45,7 @@ int parse_and_run(int argc, char** argv) {
   add_embed(program, action);
   add_bench(program, action);
   add_pull(program, action);
+  add_tune(program, action);
 #if defined(GULL_HAS_HTTPLIB)
   add_web(program, action);
 #endif

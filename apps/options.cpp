@@ -7,6 +7,7 @@
 #include "catalogue.h"
 #include "signals.h"
 #include "terminal.h"
+#include "tuning_cache.h"
 
 namespace gull::app {
 namespace {
@@ -64,8 +65,8 @@ DeviceOptions DeviceArguments::apply() const {
   return options;
 }
 
-void ModelArguments::add_to(CLI::App& command) {
-  command.add_option("MODEL", model, "A GGUF file, an http(s) address, or a catalogue name")->required();
+void ModelArguments::add_to(CLI::App& command, bool required) {
+  command.add_option("MODEL", model, required ? "A GGUF file, an http(s) address, or a catalogue name" : "A GGUF file, an http(s) address, or a catalogue name; without one, a made-up model of usual shapes")->required(required);
   command.add_option("--ctx", context, "Tokens of context; 0: the model's own, at most 4096")->capture_default_str()->group(kModel);
   command.add_option("--precision", precision, "fast: measured shortcuts; f32: none")
       ->check(CLI::IsMember({"fast", "f32"}))->capture_default_str()->group(kModel);
@@ -73,10 +74,11 @@ void ModelArguments::add_to(CLI::App& command) {
       ->check(CLI::IsMember({"auto", "f32", "f16", "q8_0", "q4_0"}))->capture_default_str()->group(kModel);
   command.add_option("--gpu-budget", budget, "Keep at most this much of the weights on the GPU, as in 512MiB; 0: no bound")
       ->check(CLI::Validator(check_size, "SIZE"))->group(kModel);
+  command.add_flag("--no-tuning", no_tuning, "Do not use the shapes of kernels that gull tune found")->group(kModel);
   device.add_to(command);
 }
 
-Result<std::shared_ptr<Model>> ModelArguments::load() const {
+Result<LoadOptions> ModelArguments::options() const {
   LoadOptions options;
   options.device = device.apply();
   options.precision = precision == "f32" ? Precision::F32 : Precision::Fast;
@@ -88,12 +90,19 @@ Result<std::shared_ptr<Model>> ModelArguments::load() const {
     if (!bytes) return fail(bytes.error());
     options.gpu_budget = *bytes;
   }
+  if (!no_tuning) options.tuning = read_tuning;
+  return options;
+}
+
+Result<std::shared_ptr<Model>> ModelArguments::load() const {
+  auto options = this->options();
+  if (!options) return fail(options.error());
   auto path = find_model(model);
   if (!path) return fail(path.error());
 
   ProgressBar bar("loading");
-  options.progress = [&bar](const Progress& p) { bar.update(p.stage, p.done, p.total, std::string_view(p.stage) != "compile"); };
-  auto loaded = Model::load(*path, std::move(options));
+  options->progress = [&bar](const Progress& p) { bar.update(p.stage, p.done, p.total, std::string_view(p.stage) != "compile"); };
+  auto loaded = Model::load(*path, std::move(*options));
   if (loaded && (*loaded)->device().type == "software")
     print_notice(fmt::format("no GPU found: {} runs on the processor, slowly", (*loaded)->device().name));
   return loaded;

@@ -27,7 +27,11 @@ struct ModelArguments {
   DeviceArguments device;
   std::string precision = "fast", kv = "auto", budget;
   uint32_t context = 0;
-  void add_to(CLI::App& command);
+  bool no_tuning = false;
+  /// `required`: whether a command cannot do without MODEL.
+  void add_to(CLI::App& command, bool required = true);
+  /// The options for the library. Errors: a size that is none.
+  Result<LoadOptions> options() const;
   /// Finds the file (fetching it where MODEL is an address or a catalogue name) and loads it, with progress on a terminal,
   /// and a notice when the device is a software one.
   Result<std::shared_ptr<Model>> load() const;

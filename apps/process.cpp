@@ -52,4 +52,6 @@ Result<void> run_program(const std::vector<std::string>& arguments, bool quiet) 
   return fail_f(ErrorKind::Io, "{} failed with status {}", arguments[0], WEXITSTATUS(status));
 }
 
+int process_id() { return static_cast<int>(getpid()); }
+
 }  // namespace gull::app

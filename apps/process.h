@@ -12,4 +12,7 @@ namespace gull::app {
 /// or both dropped when `quiet`. Success is exit status 0. An interrupt ends it too (Cancelled).
 Result<void> run_program(const std::vector<std::string>& arguments, bool quiet = false);
 
+/// The number of this process.
+int process_id();
+
 }  // namespace gull::app

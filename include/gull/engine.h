@@ -15,6 +15,7 @@
 #include "gull/device.h"
 #include "gull/error.h"
 #include "gull/gguf.h"
+#include "gull/tuning.h"
 
 namespace gull {
 
@@ -43,6 +44,7 @@ struct LoadOptions {
   uint64_t gpu_budget = 0;          ///< bytes of weights kept on the GPU at once; 0: all of them
   bool memory_tight = false;        ///< for phones: no buffer of weights above 8 MiB, no submission longer than a layer
   uint64_t gpu_memory = 0;          ///< bytes that the model and one session may take on the GPU; 0: what the GPU has
+  std::function<Tuning(const DeviceInfo&)> tuning;   ///< shapes for the device that was opened; null: gull's own
   std::function<void(const Progress&)> progress;
   CancelFlag* cancel = nullptr;
 };
@@ -223,5 +225,23 @@ class Session {
   explicit Session(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
+
+/// One shape of one kernel, as `tune` found it.
+struct TuneMeasurement {
+  std::string kernel;               ///< "matmul8", "matmul", "matvec8", "gated8", "few": the fields of Tuning
+  std::string shape;                ///< "64 tokens x 128 rows", "512 threads, 32 a row"; "gull's own"
+  double seconds = 0;               ///< of the step that shows it, at best
+  bool chosen = false;
+};
+struct TuneResult {
+  Tuning tuning;                    ///< zeros where nothing was at least 3 % better than gull's own choice
+  std::vector<TuneMeasurement> measured;
+};
+/// Told before each measurement which it is and how many there are.
+using TuneProgress = std::function<void(uint32_t done, uint32_t total, const std::string& what)>;
+/// Measures every shape that the kernels may have on the model's device, with its weights: one token, a few, and a batch. The
+/// model must not be used meanwhile; it keeps the shapes that it was loaded with. Errors: an embedding model, weights under a
+/// budget, the device's; cancelled.
+Result<TuneResult> tune(const std::shared_ptr<Model>& model, const TuneProgress& progress = {}, CancelFlag* cancel = nullptr);
 
 }  // namespace gull

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/impl.h"
 #include "engine/predict.h"
+#include "kernels/tuning.h"
 
 namespace gull {
 namespace {
@@ -51,6 +52,12 @@ Result<void> choose_settings(Model::Impl& model) {
   model.choices.f16 = caps.f16 && options.precision == Precision::Fast;
   model.choices.subgroups = caps.subgroups;
   model.choices.packed_dot = caps.packed_dot && options.precision == Precision::Fast;
+  if (options.tuning) {
+    const Tuning wanted = options.tuning(model.device->info());
+    model.choices.tuning = kernels::proven(caps, wanted);
+    if (!(model.choices.tuning == wanted))
+      log(LogLevel::Warning, "{}: shapes of kernels that gull does not offer for this device are ignored", model.device->info().name);
+  }
   model.kv_type = options.kv_type != KvType::Auto ? options.kv_type : options.precision == Precision::F32 ? KvType::F32 : KvType::F16;
   return {};
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/decode/decode.h"
+#include "kernels/tuning.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -79,10 +80,19 @@ std::string source(const Rows& x, const Projection& p, const weights::Tile& tile
 
 }  // namespace
 
-MatmulShape matmul_shape(const gpu::Caps& caps, uint32_t max_tokens) {
+std::optional<MatmulShape> matmul_shape(const Tuning::Tile& tile) {
+  for (const MatmulShape s : {MatmulShape{32, 64, 4, 4}, {32, 128, 4, 4}, {64, 64, 4, 4}, {64, 128, 8, 4}, {128, 64, 8, 4}})
+    if (s.m == tile.tokens && s.n == tile.rows && tile.buffers == 1) return s;
+  return std::nullopt;
+}
+
+uint32_t matmul_memory(const MatmulShape& s) { return (s.m + s.n) * 9 * 16; }
+
+MatmulShape matmul_shape(const gpu::Caps& caps, uint32_t max_tokens, const Tuning& tuning) {
   if (max_tokens <= 8) return {8, 64, 2, 4};
   if (max_tokens <= 16) return {16, 64, 4, 4};
-  if (caps.max_workgroup_memory >= 32768 && !caps.software && max_tokens > 64) return {64, 64, 4, 4};
+  if (const auto tuned = matmul_shape(tuning.matmul); tuned && max_tokens > kSmallBatch) return *tuned;
+  if (caps.max_workgroup_memory >= 32768 && !caps.software && max_tokens > kSmallBatch) return {64, 64, 4, 4};
   return {32, 64, 4, 4};
 }
 

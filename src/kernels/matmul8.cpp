@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/dot8/dot8.h"
+#include "kernels/tuning.h"
 #include "kernels/matvec.h"
 #include "kernels/quantise8.h"
 #include "kernels/wgsl.h"
@@ -180,20 +181,24 @@ Result<std::string> Product::source() const {
   return text + "@compute @workgroup_size(256)\nfn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {\n" + choose + "}\n";
 }
 
-Shape shape_for(const gpu::Caps& caps, uint32_t tokens) {
+Shape shape_for(const Recorder& r) {
+  const gpu::Caps& caps = r.caps();
+  const Tuning::Tile& tuned = r.choices.tuning.matmul8;
+  if (tuned.tokens && r.max_tokens > kSmallBatch) return {tuned.tokens, tuned.rows, tuned.buffers};
   if (caps.max_workgroup_memory < 32768 || caps.software) return {32, 64};
-  if (tokens <= 64) return {32, 64};
+  if (r.max_tokens <= kSmallBatch) return {32, 64};
   return {64, 64, 2};   // measured on an H200: as fast as 64 × 128, and less idle at the end of small products
 }
 
-uint32_t memory_of(Shape s) { return (s.m * 96 + s.n * 80) * s.buffers; }
-
 }  // namespace
+
+uint32_t matmul8_memory(const Tuning::Tile& tile) { return (tile.tokens * 96 + tile.rows * 80) * tile.buffers; }
 
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
   if (!has_dot8(p.weight->type) || p.weight->k % 64 || p.weight->k != x.width || x.offset % 4 || x.stride % 4) return false;
-  return memory_of(shape_for(r.caps(), r.max_tokens)) <= r.caps().max_workgroup_memory;
+  const Shape s = shape_for(r);
+  return matmul8_memory({s.m, s.n, s.buffers}) <= r.caps().max_workgroup_memory;
 }
 
 void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bool add) {
@@ -210,7 +215,7 @@ void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bo
     for (const Projection& p : outputs) matmul8(r, x, {&p, 1}, add);
     return;
   }
-  product.shape = shape_for(r.caps(), r.max_tokens);
+  product.shape = shape_for(r);
   product.add = add;
   product.place = place8(r, x.width);
   auto x8 = quantised(r, x);

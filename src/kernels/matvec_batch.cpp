@@ -1,25 +1,25 @@
 #include "kernels/matvec_batch.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "kernels/decode/decode.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/matmul8.h"
 #include "kernels/quantise8.h"
+#include "kernels/tuning.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
 namespace {
 
 /// How the work is cut: `per_row` threads share a row along k, each works on `rows` rows and `tokens` tokens at a time. All are
-/// powers of two, and a workgroup's rows are whole blocks of 32.
+/// powers of two, and a workgroup's rows are a block of 32.
 struct BatchShape { uint32_t threads, per_row, rows, tokens; };
 
-/// Four rows a thread make each activation that is read serve 16 multiplications an instruction four times.
-BatchShape shape_for(uint32_t units) {
-  const uint32_t per_row = std::clamp(std::bit_ceil(units), 8u, 32u);
-  return {256, per_row, std::max(32 * per_row / 256, 1u), 8};
+/// Usually 256 threads with 32 a row, so that a thread has four rows: what it reads of activations serves four times.
+BatchShape shape_for(uint32_t units, const Tuning& tuning) {
+  const RowShape s = fitted(tuning.few.threads ? tuning.few : Tuning::Split{256, 32}, units);
+  return {s.threads, s.per_row, s.rows, kFewAtOnce};
 }
 
 struct BatchSegment {
@@ -33,13 +33,13 @@ struct BatchSegment {
 /// Bindings: x (or X8), W0…, y, [biases], [Y8], State.
 class BatchWriter {
  public:
-  BatchWriter(const MatvecBatch& m, const gpu::Caps& caps) : m_(m), caps_(caps) {
+  BatchWriter(const MatvecBatch& m, const gpu::Caps& caps, const Tuning& tuning) : m_(m), caps_(caps) {
     for (const Projection& p : m.base.outputs) {
       const auto tile = only_tile(p);
       segments_.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
     }
     k_ = static_cast<uint32_t>(segments_[0].tensor->k);
-    shape_ = shape_for(units());
+    shape_ = shape_for(units(), tuning);
   }
 
   const BatchShape& shape() const { return shape_; }
@@ -299,8 +299,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
       if (m >= n || r0 + b * 32u >= $ROWS$) { continue; }
       let first = m * $RPW4$ * 4u + b * 32u;
       let c = o % 8u;
-      var peak = 0.0;
-      for (var i = 0u; i < 32u; i++) { peak = max(peak, abs(res[first + i])); }
+      var top = 0u;
+      for (var i = 0u; i < 32u; i++) { top = max(top, bitcast<u32>(abs(res[first + i]))); }   // as bits: what is no number is the most
+      let peak = bitcast<f32>(top);
       let id = select(0.0, 127.0 / peak, peak > 1e-30);
       let at = ((m0 + m) * $BLOCKS$ + r0 / 32u + b) * 12u;
       let w = first + c * 4u;
@@ -338,14 +339,14 @@ bool matvec_batch_fits(const Recorder& r, const MatvecBatch& m) {
     if (m.y8 && (p.weight->rows % 32 || y.offset)) return false;
     storage += p.bias ? 2 : 1;
   }
-  const BatchWriter writer(m, caps);
+  const BatchWriter writer(m, caps, r.choices.tuning);
   return storage <= caps.max_storage_buffers && writer.memory() <= caps.max_workgroup_memory && writer.total_workgroups() <= 65535;
 }
 
 void matvec_batch(Recorder& r, const MatvecBatch& m) {
   if (r.failed()) return;
   const gpu::BufferRef x = m.packed ? quantised(r, m.base.x) : m.base.x.buffer;
-  const BatchWriter writer(m, r.caps());
+  const BatchWriter writer(m, r.caps(), r.choices.tuning);
   auto text = writer.source();
   if (!text) return r.fail_with(text.error());
   if (r.failed()) return;

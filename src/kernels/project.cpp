@@ -22,7 +22,7 @@ void plain(Recorder& r, const Rows& x, const Projection& p, bool add) {
     part.tile = tile;
     if (r.decode()) matvec_tile(r, x, p, tile, add);
     else if (matmul8_fits(r, x, p)) matmul8(r, x, {&part, 1}, add);
-    else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens));
+    else matmul_tile(r, x, p, tile, add, matmul_shape(r.caps(), r.max_tokens, r.choices.tuning));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "dispatch/pipeline_cache.h"
 #include "dispatch/plan.h"
 #include "gull/engine.h"
+#include "gull/tuning.h"
 #include "weights/weight_cache.h"
 
 namespace gull::kernels {
@@ -47,6 +48,7 @@ struct Choices {
   bool f16 = false;           ///< shader-f16
   bool subgroups = false;
   bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
+  Tuning tuning;              ///< shapes found by measuring, all of them proven (tuning.h)
 };
 
 /// Plans for up to this many tokens (but more than one) take the kernels for a few.

@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GULL = os.environ.get("GULL", os.path.join(ROOT, "build/bin/gull"))
 FIXTURES = os.path.join(ROOT, "tests/data/fixtures")
-COMMANDS = ["run", "chat", "inspect", "devices", "tokenize", "template", "logits", "embed", "bench", "pull"]   # and web, where it is built
+COMMANDS = ["run", "chat", "inspect", "devices", "tokenize", "template", "logits", "embed", "bench", "pull", "tune"]   # and web, where it is built
 
 
 def fixture(*parts):

@@ -1,6 +1,7 @@
 // A few tokens at once: projections of a normed input, an addition, a gated pair and what follows it, against float64.
 #include "kernels/dot8/dot8.h"
 #include "kernels/projections.h"
+#include "kernels/tuning.h"
 
 namespace gull::test {
 namespace {
@@ -124,6 +125,18 @@ TEST(FewTokens, EveryDepth) {
 TEST(FewTokens, EveryWayOfOpeningTheDevice) {
   for (const Mode mode : kModes)
     for (const uint32_t k : {256u, 2304u}) check(mode, {Type::Q4_K, Type::Q4_K, Type::Q6_K}, k, 35, 256, {2, 9, 16});
+}
+
+TEST(FewTokens, EveryShapeThatTuningMayChoose) {
+  for (const Mode mode : {Mode::Plain, Mode::Bare, Mode::Baseline})
+    for (const auto& split : kernels::tuning_choices(gpu(mode).device->caps()).few) {
+      SCOPED_TRACE(testing::Message() << name(mode) << ", " << split.threads << " threads, " << split.per_row << " a row");
+      auto choices = fast_choices(mode);
+      choices.tuning.few = split;
+      Lab lab(mode, Few::kMost);
+      const Few test(lab, {Type::Q4_K, Type::Q4_K, Type::Q4_K}, 2304, 35, 256);
+      for (const uint32_t tokens : {2u, 13u}) test.check(lab, choices, tokens);
+    }
 }
 
 TEST(FewTokens, CutWeights) {

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "kernels/dot8/dot8.h"
+#include "kernels/tuning.h"
 #include "kernels/projections.h"
 
 namespace gull::test {
@@ -246,6 +247,44 @@ TEST(ProjectSizes, TilesGiveTheSame) {
         else EXPECT_TRUE(same_bits(whole, all));
       }
     }
+}
+
+TEST(ProjectSizes, EveryShapeThatTuningMayChoose) {
+  for (const Mode mode : {Mode::Plain, Mode::Bare, Mode::Baseline}) {
+    const auto known = kernels::tuning_choices(gpu(mode).device->caps());
+    EXPECT_FALSE(known.matvec8.empty() || known.matmul8.empty());
+    for (const auto& split : known.matvec8)
+      for (const uint32_t k : {256u, 2304u}) {
+        SCOPED_TRACE(testing::Message() << name(mode) << ", one token, " << split.threads << " threads, " << split.per_row << " a row, k " << k);
+        auto choices = fast_choices(mode);
+        choices.tuning.matvec8 = choices.tuning.gated8 = split;
+        Lab lab(mode, 1);
+        const OneToken test(lab, Type::Q4_K, {k, 70}, 1.0f);
+        test.check(test.run(lab, choices), true);
+      }
+    for (const auto& tile : known.matmul8) {
+      SCOPED_TRACE(testing::Message() << "tile of " << tile.tokens << " tokens and " << tile.rows << " rows, " << tile.buffers << " buffers");
+      auto choices = fast_choices(mode);
+      choices.tuning.matmul8 = tile;
+      many_tokens(mode, choices, Type::Q4_0, {64, 1025}, {65, 130}, 130, 1.0f);
+    }
+    for (const auto& tile : known.matmul) {
+      SCOPED_TRACE(testing::Message() << "float tile of " << tile.tokens << " tokens and " << tile.rows << " rows");
+      auto choices = exact_choices(mode);
+      choices.tuning.matmul = tile;
+      many_tokens(mode, choices, Type::Q4_0, {96, 131}, {65, 130}, 130, 1.0f);
+    }
+  }
+}
+
+TEST(Tuning, OnlyShapesThatADeviceOffers) {
+  const gpu::Caps& caps = gpu(Mode::Baseline).device->caps();
+  EXPECT_EQ(kernels::proven(caps, {{0, 0, 7}, {7, 64, 1}, {512, 8}, {0, 8}, {1, 0}}), Tuning{});
+  EXPECT_EQ(kernels::proven(caps, {{128, 128, 1}, {64, 128, 1}, {1024, 32}, {512, 32}, {512, 16}}), Tuning{}) << "more than the default limits allow";
+  const auto known = kernels::tuning_choices(caps);
+  const Tuning good{known.matmul8.back(), known.matmul.back(), known.matvec8.back(), known.gated8.back(), known.few.back()};
+  EXPECT_EQ(kernels::proven(caps, good), good);
+  EXPECT_TRUE(kernels::tuning_choices({.max_invocations = 128}).few.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Project, testing::ValuesIn(kTypes), type_test_name);
