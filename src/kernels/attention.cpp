@@ -6,6 +6,7 @@
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
 #include "kernels/ops.h"
+#include "kernels/quantise8.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -362,7 +363,7 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
   }
   gpu::BufferRef y8;
   if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0 && !kv_mixes(kv.type))
-    y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{a.heads} * kv.head_dim / 32 * kBlock8Bytes));
+    y8 = block_buffer(r, y);
   const bool quick = attention_row_fits(r, kv);
   const char* kernel = quick ? ":subgroups" : "";
   const auto text = [&](bool direct, bool quantise) {

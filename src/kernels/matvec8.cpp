@@ -464,9 +464,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   Shape8 shape_{};
 };
 
-constexpr std::string_view kPack =
-    "fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }\n";
-
 }  // namespace
 
 bool matvec8_fits(const Recorder& r, const Matvec8& m) {
@@ -501,7 +498,7 @@ void matvec8(Recorder& r, const Matvec8& m) {
   r.step(writer.key(), [&] {
     // The helper goes after `enable` lines and before everything else.
     const size_t at = text->find("@group");
-    return gpu::PipelineDesc{writer.label(), text->substr(0, at) + std::string(kPack) + text->substr(at), kinds(writer.letters())};
+    return gpu::PipelineDesc{writer.label(), text->substr(0, at) + std::string(kPack8) + text->substr(at), kinds(writer.letters())};
   }, writer.operands(r.state), {wide}, {(count + wide - 1) / wide});
 }
 

@@ -33,10 +33,6 @@ void plain_all(Recorder& r, const Rows& x, const std::vector<Projection>& output
   for (const auto& p : outputs) plain(r, x, p, false);
 }
 
-gpu::BufferRef block_buffer(Recorder& r, const Rows& y) {
-  return r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes));
-}
-
 /// The addition that the Plan ends with wrote x, which is now to be normalised and projected: it is recorded anew, leaving
 /// x times the norm's weights quantised, and the sums of squares that the norm needs.
 bool normalise_ahead(Recorder& r, const Matvec& m, Matvec8& q) {
@@ -143,7 +139,7 @@ bool few(Recorder& r, const Matvec& m) {
   const Rows& y = m.outputs[0].y;
   if (m.gated && dispatches.size() == 1 && dispatches[0].packed && y.offset == 0 && y.width % 32 == 0) {
     MatvecBatch& b = dispatches[0];
-    b.y8 = r.take(r.arena.raw(fmt::format("quantised {}", y.buffer->id()), uint64_t{y.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));
+    b.y8 = block_buffer(r, y);
     if (r.failed()) return false;
     if (!matvec_batch_fits(r, b)) b.y8 = nullptr;
   }

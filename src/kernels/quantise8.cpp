@@ -9,7 +9,6 @@ namespace {
 
 /// One block of 32 in `v`, quantised to X8 (dot8.h).
 constexpr std::string_view kBlock = R"(
-fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }
 fn store8(to: u32, v: array<vec4<f32>, 8>) {
   var w = v;
   var top = vec4<u32>(0u);
@@ -92,11 +91,12 @@ fn main(@builtin(global_invocation_id) g: vec3<u32>) {
 }
 )";
 
-gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
-  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * r.arena.max_tokens()));   // as large as any Plan of the session wants it
-}
-
 }  // namespace
+
+gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
+  const uint64_t tokens = r.decode() ? 1 : r.arena.max_tokens();
+  return r.take(r.arena.raw(fmt::format("quantised {}", x.buffer->id()), uint64_t{x.width} / 32 * kBlock8Bytes * tokens));
+}
 
 Place8 place8(const Recorder& r, uint32_t width) { return {width / 32, r.max_tokens, r.max_tokens > kFewTokens}; }
 
@@ -119,7 +119,7 @@ gpu::BufferRef quantised(Recorder& r, const Rows& x) {
   auto buffer = block_buffer(r, x);
   if (r.failed()) return nullptr;
   r.step(fmt::format("quantise8:{}:{}:{}:{}", blocks, x.stride, x.offset, place.tokens), [&] {
-    return gpu::PipelineDesc{"quantise8", place.fill(std::string(kBlock) + expand(kQuantise, {{"STRIDE", x.stride}, {"OFFSET", x.offset}})), kinds("rw")};
+    return gpu::PipelineDesc{"quantise8", place.fill(std::string(kPack8) + std::string(kBlock) + expand(kQuantise, {{"STRIDE", x.stride}, {"OFFSET", x.offset}})), kinds("rw")};
   }, {x.buffer, buffer}, place.grid_x(), place.grid_y());
   if (x.offset == 0) r.twins[x.buffer->id()] = buffer;
   return buffer;
@@ -132,7 +132,7 @@ void quantise_normed(Recorder& r, const Rows& x, const Norm& n, const Rows& norm
   auto buffer = block_buffer(r, normed);
   if (r.failed()) return;
   r.step(fmt::format("quantise8 norm:{}:{}:{}:{}:{}", blocks, x.stride, x.offset, n.eps, place.tokens), [&] {
-    return gpu::PipelineDesc{"quantise8 norm", place.fill(std::string(kBlock) + expand(kNormed, {{"STRIDE", x.stride}, {"OFFSET", x.offset}, {"EPS", n.eps}})),
+    return gpu::PipelineDesc{"quantise8 norm", place.fill(std::string(kPack8) + std::string(kBlock) + expand(kNormed, {{"STRIDE", x.stride}, {"OFFSET", x.offset}, {"EPS", n.eps}})),
                              kinds("rrw")};
   }, {x.buffer, vector_operand(n.weight), buffer}, {1, dispatch::Var::Tokens, 1});
   r.twins[normed.buffer->id()] = buffer;
@@ -145,7 +145,7 @@ void quantise_gated(Recorder& r, Activation activation, const Rows& a, const Row
   auto buffer = block_buffer(r, y);
   if (r.failed()) return;
   r.step(fmt::format("quantise8 gated:{}:{}:{}:{}", blocks, y.stride, static_cast<int>(activation), place.tokens), [&] {
-    return gpu::PipelineDesc{"quantise8 gated", activation_helpers() + place.fill(std::string(kBlock) +
+    return gpu::PipelineDesc{"quantise8 gated", activation_helpers() + place.fill(std::string(kPack8) + std::string(kBlock) +
                                  expand(kGated, {{"STRIDE", y.stride}, {"X", activation_call(activation, "p.x")}, {"Y", activation_call(activation, "p.y")},
                                                  {"Z", activation_call(activation, "p.z")}, {"W", activation_call(activation, "p.w")}})), kinds("rrww")};
   }, {a.buffer, b.buffer, y.buffer, buffer}, place.grid_x(), place.grid_y());

@@ -25,6 +25,8 @@ struct Place8 {
 };
 Place8 place8(const Recorder& r, uint32_t width);
 
+/// Where x stands quantised, besides: one token's blocks in a decode Plan, else as large as any Plan of the session wants it.
+gpu::BufferRef block_buffer(Recorder& r, const Rows& x);
 /// x in blocks of 8-bit integers; made once for all projections of it.
 gpu::BufferRef quantised(Recorder& r, const Rows& x);
 /// Leaves norm(x) quantised as the twin of `normed`, whose own memory is not written: for products that read the twin.

@@ -36,6 +36,10 @@ inline constexpr uint32_t kBlock8Bytes = 48;
 Result<std::string> dot8(const gguf::RowLayout& layout, std::string_view suffix);
 bool has_dot8(gguf::Type type);
 
+/// WGSL: four signed bytes as a word, the first in the lowest bits.
+inline constexpr std::string_view kPack8 =
+    "fn pk(q: vec4<i32>) -> u32 { let v = vec4<u32>(q) & vec4<u32>(0xffu); return v.x | (v.y << 8u) | (v.z << 16u) | (v.w << 24u); }\n";
+
 /// WGSL: the place of block `b` in each plane, of `blocks` in all.
 inline std::string place8(std::string_view b, uint32_t blocks) {
   return "((" + std::string(b) + ") / 2u + (" + std::string(b) + ") % 2u * " + std::to_string((blocks + 1) / 2) + "u)";
