@@ -37,8 +37,8 @@ bool read_numbers(const Json& entry, const char* name, std::initializer_list<uin
 }
 
 bool read_shapes(const Json& entry, Tuning& out) {
-  return read_numbers(entry, "matmul8", {&out.matmul8.tokens, &out.matmul8.rows, &out.matmul8.buffers}) &&
-         read_numbers(entry, "matmul", {&out.matmul.tokens, &out.matmul.rows, &out.matmul.buffers}) &&
+  return read_numbers(entry, "matmul8", {&out.matmul8.tokens, &out.matmul8.rows, &out.matmul8.units}) &&
+         read_numbers(entry, "matmul", {&out.matmul.tokens, &out.matmul.rows, &out.matmul.units}) &&
          read_numbers(entry, "matvec8", {&out.matvec8.threads, &out.matvec8.per_row}) &&
          read_numbers(entry, "gated8", {&out.gated8.threads, &out.gated8.per_row}) &&
          read_numbers(entry, "few", {&out.few.threads, &out.few.per_row});
@@ -46,8 +46,8 @@ bool read_shapes(const Json& entry, Tuning& out) {
 
 Json shapes_json(const Tuning& t) {
   Json out = Json::object();
-  if (t.matmul8.tokens) out["matmul8"] = {t.matmul8.tokens, t.matmul8.rows, t.matmul8.buffers};
-  if (t.matmul.tokens) out["matmul"] = {t.matmul.tokens, t.matmul.rows, t.matmul.buffers};
+  if (t.matmul8.tokens) out["matmul8"] = {t.matmul8.tokens, t.matmul8.rows, t.matmul8.units};
+  if (t.matmul.tokens) out["matmul"] = {t.matmul.tokens, t.matmul.rows, t.matmul.units};
   if (t.matvec8.threads) out["matvec8"] = {t.matvec8.threads, t.matvec8.per_row};
   if (t.gated8.threads) out["gated8"] = {t.gated8.threads, t.gated8.per_row};
   if (t.few.threads) out["few"] = {t.few.threads, t.few.per_row};

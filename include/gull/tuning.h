@@ -11,7 +11,7 @@ struct Tuning {
   /// What a workgroup computes of a matrix product.
   struct Tile {
     uint32_t tokens = 0, rows = 0;
-    uint32_t buffers = 0;     ///< 2: the next part of both operands is staged while one is multiplied; 1: after it
+    uint32_t units = 0;       ///< parts of 64 along k that are staged at a time; 1 where the kernel leaves no choice
     bool operator==(const Tile&) const = default;
   };
   /// Threads of a workgroup, and those of them that share a row of a matrix.

@@ -30,7 +30,7 @@ struct Subject {
 };
 
 std::string name(const Tuning::Tile& t) {
-  return fmt::format("{} tokens x {} rows{}", t.tokens, t.rows, t.buffers == 2 ? ", two buffers" : "");
+  return fmt::format("{} tokens x {} rows, {} deep", t.tokens, t.rows, 64 * t.units);
 }
 std::string name(const Tuning::Split& s) { return fmt::format("{} threads, {} a row", s.threads, s.per_row); }
 

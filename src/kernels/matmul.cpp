@@ -82,7 +82,7 @@ std::string source(const Rows& x, const Projection& p, const weights::Tile& tile
 
 std::optional<MatmulShape> matmul_shape(const Tuning::Tile& tile) {
   for (const MatmulShape s : {MatmulShape{32, 64, 4, 4}, {32, 128, 4, 4}, {64, 64, 4, 4}, {64, 128, 8, 4}, {128, 64, 8, 4}})
-    if (s.m == tile.tokens && s.n == tile.rows && tile.buffers == 1) return s;
+    if (s.m == tile.tokens && s.n == tile.rows && tile.units == 1) return s;
   return std::nullopt;
 }
 

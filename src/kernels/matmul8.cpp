@@ -11,78 +11,103 @@
 namespace gull::kernels {
 namespace {
 
-/// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; k in units of 64.
-struct Shape { uint32_t m, n, buffers = 1; };
+/// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; `units` of 64 along k at a time.
+struct Shape { uint32_t m, n, units; };
+
+/// Where workgroup memory holds what: token or row fastest, so that neighbouring threads read neighbouring vec4. Two vec4
+/// and the scales of each block of 32 tokens' values, of the weights four vec4 and two blocks' scales of each unit. Threads
+/// that stage neighbouring units of a row write to banks that differ, thanks to a few rows of padding.
+struct Room {
+  bool wide = false;         ///< scales are vec4, else vec2
+
+  static uint32_t padding(uint32_t units) { return units == 1 ? 0 : 8 / units; }
+  uint32_t wq_unit(const Shape& s) const { return 4 * s.n + padding(s.units); }
+  uint32_t ws_unit(const Shape& s) const { return 2 * s.n + padding(s.units); }
+  uint32_t xq(const Shape& s) const { return 4 * s.m * s.units; }
+  uint32_t xs(const Shape& s) const { return 2 * s.m * s.units; }
+  uint32_t wq(const Shape& s) const { return wq_unit(s) * s.units; }
+  uint32_t ws(const Shape& s) const { return ws_unit(s) * s.units; }
+  uint32_t bytes(const Shape& s) const { return 16 * (xq(s) + wq(s)) + (wide ? 16 : 8) * (xs(s) + ws(s)); }
+  std::string scales() const { return wide ? "vec4<f32>" : "vec2<f32>"; }
+};
 
 /// Grid: x = ⌈tokens ÷ BM⌉ (neighbours read the same weights), y = Σ ⌈rows ÷ BN⌉ over the projections. Bindings: X8, a W each, the y's, State, biases.
 /// Projections of one input share a dispatch, since a few of them alone would leave most of the GPU idle; each workgroup
-/// works on one. A unit of both operands is staged as bytes, and the next one is on its way from memory while this one is
-/// multiplied; four multiplications an instruction, sums as integers over a block of 32, then scaled into f32. Neighbouring
-/// threads read neighbouring vec4 of the staged rows.
+/// works on one. A few units of both operands are staged as bytes, and the next ones are on their way from memory while these are
+/// multiplied; four multiplications an instruction, sums as integers over a block of 32, then scaled into f32. A subgroup's threads
+/// are 8 rows × 4 tokens, so that each of its reads of workgroup memory is at most 128 bytes.
 constexpr std::string_view kShared = R"(
-var<workgroup> xq: array<vec4<u32>, $B$ * $BM4$>;
-var<workgroup> xs: array<vec4<f32>, $B$ * $BM2$>;
-var<workgroup> wq: array<vec4<u32>, $B$ * $BN4$>;
-var<workgroup> ws: array<vec4<f32>, $B$ * $BN$>;
+var<workgroup> xq: array<vec4<u32>, $XQ$>;
+var<workgroup> xs: array<$SCALES$, $XS$>;
+var<workgroup> wq: array<vec4<u32>, $WQ$>;
+var<workgroup> ws: array<$SCALES$, $WS$>;
 )";
 
 constexpr std::string_view kProduct = R"(
 fn product$S$(n0: u32, m0: u32, t: u32) {
-  let tx = t % 16u;
-  let ty = t / 16u;
+  let tx = (t & 7u) | ((t >> 2u) & 8u);
+  let ty = ((t >> 3u) & 3u) | ((t >> 6u) << 2u);
 $INIT$
 $FETCH0$
-  for (var u = 0u; u < $UNITS$; u++) {
-$BUFFER$
+  for (var u = 0u; u < $UNITS$; u += $STEP$) {
 $STAGE$
     workgroupBarrier();
-    if (u + 1u < $UNITS$) {
-      let next = u + 1u;
+    if (u + $STEP$ < $UNITS$) {
+      let next = u + $STEP$;
 $FETCH$
     }
+    for (var v = 0u; v < $MANY$; v++) {
 $INNER$
-$FREE$
+    }
+    workgroupBarrier();
   }
 $STORE$
 }
 )";
 
-/// The products of one block of 32: `h` is which of the unit's two.
-std::string inner_text(uint32_t tm, uint32_t tn, gguf::Type type, uint32_t h) {
-  std::string text = "    {\n";
-  const auto staged = [&](const char* array, const char* b, uint32_t block, const char* thread, uint32_t i) {
-    return fmt::format("{}[{}u * {} + {} + {}u + {}]", array, block, b, thread, i * 16, array[0] == 'x' ? (array[1] == 'q' ? "xb" : "xsb") : (array[1] == 'q' ? "wb" : "wsb"));
-  };
+/// The products of one block of 32: `h` is which of unit v's two.
+std::string inner_text(const Shape& s, const Room& room, gguf::Type type, uint32_t h) {
+  const uint32_t tm = s.m / 16, tn = s.n / 16;
+  std::string text = "      {\n";
   for (uint32_t i = 0; i < tm; ++i)
-    text += fmt::format("      let a{0} = {1}; let b{0} = {2}; let s{0} = {3};\n", i, staged("xq", "$BM$", 2 * h, "ty", i), staged("xq", "$BM$", 2 * h + 1, "ty", i),
-                        staged("xs", "$BM$", h, "ty", i));
+    text += fmt::format("        let a{0} = xq[v * {1}u + ty + {2}u]; let b{0} = xq[v * {1}u + ty + {3}u]; let s{0} = xs[v * {4}u + ty + {5}u];\n", i, 4 * s.m,
+                        2 * h * s.m + i * 16, (2 * h + 1) * s.m + i * 16, 2 * s.m, h * s.m + i * 16);
   for (uint32_t j = 0; j < tn; ++j) {
-    text += fmt::format("      {{ let p = {}; let q = {}; let w = {};\n", staged("wq", "$BN$", 2 * h, "tx", j), staged("wq", "$BN$", 2 * h + 1, "tx", j),
-                        staged("ws", "$BN$", 0, "tx", j));
+    const auto staged = [&](uint32_t part) { return fmt::format("wq[v * {}u + tx + {}u]", room.wq_unit(s), part * s.n + j * 16); };
+    text += fmt::format("        {{ let w = ws[v * {}u + tx + {}u];\n", room.ws_unit(s), h * s.n + j * 16);
+    text += fmt::format("          let p = {}; let q = {};\n", staged(2 * h), staged(2 * h + 1));
     for (uint32_t i = 0; i < tm; ++i)
-      text += fmt::format("        c{}_{} += {};\n", i, j, product8(type, static_cast<int>(h), "$S$", "p", "q", "w", fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("s{}", i)));
-    text += "      }\n";
+      text += fmt::format("          c{0}_{1} = {2};\n", i, j, product8(type, "$S$", "p", "q", "w", fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("s{}", i), fmt::format("c{}_{}", i, j)));
+    text += "        }\n";
   }
-  return text + "    }\n";
+  return text + "      }\n";
 }
 
-/// Loads of unit `unit` into registers (rows of W first, then blocks of X8), and their way into workgroup memory.
+/// Loads of `units` units from `next` on into registers (rows of W first, then blocks of X8), and their way into workgroup memory.
 struct Staging { std::string declare, fetch, stage; };
-Staging staging_text(Shape s) {
+Staging staging_text(const Shape& s, const Room& room, gguf::Type type, uint32_t units) {
   Staging out;
+  const bool rest = units % s.units != 0;
   const auto guard = [](uint32_t first, uint32_t total) { return first + 256 <= total ? std::string() : fmt::format("if (t + {}u < {}u) ", first, total); };
-  for (uint32_t i = 0; i * 256 < s.n; ++i) {
+  const auto unit = [&](const std::string& of) { return rest ? fmt::format("min(next + {}, {}u)", of, units - 1) : "next + " + of; };
+  for (uint32_t i = 0; i * 256 < s.n * s.units; ++i) {
+    const std::string own = guard(i * 256, s.n * s.units), e = fmt::format("(t + {}u)", i * 256);
     out.declare += fmt::format("  var w{}: R8;\n", i);
-    out.fetch += fmt::format("      {0}{{ w{1} = l8$S$(min(n0 + t + {2}u, $LAST$) * $ROW4$, next); }}\n", guard(i * 256, s.n), i, i * 256);
-    out.stage += fmt::format("    {0}{{ let w = u8$S$(w{1}, u); let i = t + {2}u; wq[wb + i] = w.q0; wq[wb + $BN$ + i] = w.q1; wq[wb + 2u * $BN$ + i] = w.q2; wq[wb + 3u * $BN$ + i] = w.q3; ws[wsb + i] = w.s; }}\n",
-                             guard(i * 256, s.n), i, i * 256);
+    out.fetch += fmt::format("      {}{{ w{} = l8$S$(min(n0 + {} / {}u, $LAST$) * $ROW4$, {}); }}\n", own, i, e, s.units, unit(fmt::format("{} % {}u", e, s.units)));
+    const std::string bytes = "wq[at] = w.q0; wq[at + $BN$] = w.q1; wq[at + 2u * $BN$] = w.q2; wq[at + 3u * $BN$] = w.q3;";
+    const char* part = room.wide ? "" : ".xy";
+    out.stage += fmt::format("    {}{{ let v = {} % {}u; let w = t8$S$(w{}, u + v); let row = {} / {}u; let at = v * {}u + row; {}\n"
+                             "      let sat = v * {}u + row; ws[sat] = {}{}; ws[sat + $BN$] = {}{}; }}\n", own, e, s.units, i, e, s.units, room.wq_unit(s), bytes, room.ws_unit(s),
+                             scales8(type, 0, "w.s"), part, scales8(type, 1, "w.s"), part);
   }
-  for (uint32_t i = 0; i * 256 < 2 * s.m; ++i) {
+  const std::string scales = has_minima8(type) ? "vec4<f32>(s.xyz, 0.0)" : room.wide ? "vec4<f32>(s.x, s.y + s.z, 0.0, 0.0)" : "vec2<f32>(s.x, s.y + s.z)";
+  for (uint32_t i = 0; i * 256 < 2 * s.m * s.units; ++i) {
+    const std::string own = guard(i * 256, 2 * s.m * s.units);
     out.declare += fmt::format("  var x{0}: vec4<u32>; var y{0}: vec4<u32>; var z{0}: vec4<u32>;\n", i);
-    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let ab = qa$S$(next); let b = select(ab.x, ab.y, i >= $BM$); let m = min(m0 + i % $BM$, S.n - 1u); let at = $PLACE$;\n"
-                             "        x{2} = X8[at]; y{2} = X8[at + $STEP$]; z{2} = X8[at + 2u * $STEP$]; }}\n", guard(i * 256, 2 * s.m), i * 256, i);
-    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = xb + 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[xsb + i] = vec4<f32>(s.x, s.y, s.z, s.y + s.z); }}\n",
-                             guard(i * 256, 2 * s.m), i * 256, i);
+    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let j = i / $BM$; let ab = qa$S$({2}); let b = select(ab.x, ab.y, (j & 1u) != 0u); let m = min(m0 + i % $BM$, S.n - 1u); let at = $PLACE$;\n"
+                             "        x{3} = X8[at]; y{3} = X8[at + $PLANE$]; z{3} = X8[at + 2u * $PLANE$]; }}\n", own, i * 256, unit("j / 2u"), i);
+    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[i] = {3}; }}\n",
+                             own, i * 256, i, scales);
   }
   return out;
 }
@@ -102,6 +127,8 @@ struct Product {
   Place8 place;                ///< of the blocks in X8
 
   uint32_t workgroups(const Segment& s) const { return static_cast<uint32_t>((s.tile->rows + shape.n - 1) / shape.n); }
+  /// Whether the scales in workgroup memory are vec4.
+  bool wide() const;
   std::string key() const;
   std::string label() const;
   Result<std::string> source() const;
@@ -112,7 +139,7 @@ struct Product {
 };
 
 std::string Product::key() const {
-  std::string key = fmt::format("matmul8:{}:{}:{}:{}:{}", shape.m, shape.n, shape.buffers, add, place.tokens);
+  std::string key = fmt::format("matmul8:{}:{}:{}:{}:{}", shape.m, shape.n, shape.units, add, place.tokens);
   for (const Segment& s : segments)
     key += fmt::format("/{}:{}:{}/{}:{}:{}:{}", static_cast<int>(s.p->weight->type), s.p->weight->k, s.tile->rows, s.y, s.p->y.stride,
                        s.p->y.offset + s.tile->first_row, s.p->bias ? s.tile->first_row + 1 : 0);
@@ -140,10 +167,17 @@ std::string Product::bindings() const {
   return text;
 }
 
+bool Product::wide() const {
+  return std::any_of(segments.begin(), segments.end(), [](const Segment& s) { return has_minima8(s.p->weight->type); });
+}
+
 std::string Product::segment_text(size_t index) const {
   const Segment& s = segments[index];
   const uint32_t tm = shape.m / 16, tn = shape.n / 16;
-  const Staging staging = staging_text(shape);
+  const gguf::Type type = s.p->weight->type;
+  const auto units = static_cast<uint32_t>(s.p->weight->k / 64);
+  const Room room{wide()};
+  const Staging staging = staging_text(shape, room, type, units);
   std::string init = staging.declare, store;
   for (uint32_t i = 0; i < tm; ++i)
     for (uint32_t j = 0; j < tn; ++j) init += fmt::format("  var c{}_{} = 0.0;\n", i, j);
@@ -155,19 +189,20 @@ std::string Product::segment_text(size_t index) const {
                            s.p->bias ? fmt::format(" + bias{}[{}u + n]", index, s.tile->first_row) : "");
     store += "  } }\n";
   }
-  const auto k = static_cast<uint32_t>(s.p->weight->k);
-  const gguf::Type type = s.p->weight->type;
   const std::string body = expand(kProduct, {{"INIT", init}, {"FETCH", staging.fetch}, {"FETCH0", "  { let next = 0u;\n" + staging.fetch + "  }\n"},
                                              {"STAGE", staging.stage},
-                                             {"BUFFER", shape.buffers == 2 ? "    let xb = (u & 1u) * $BM4$; let xsb = (u & 1u) * $BM2$; let wb = (u & 1u) * $BN4$; let wsb = (u & 1u) * $BN$;" : "    let xb = 0u; let xsb = 0u; let wb = 0u; let wsb = 0u;"},
-                                             {"FREE", shape.buffers == 2 ? "" : "    workgroupBarrier();"}, {"STORE", store}, {"INNER", inner_text(tm, tn, type, 0) + inner_text(tm, tn, type, 1)}});
-  return expand(body, {{"S", std::to_string(index)}, {"BM", shape.m}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4},
-                       {"UNITS", k / 64}, {"PLACE", place.at("b", "m")}, {"STEP", place.step()}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
+                                             {"MANY", units % shape.units ? fmt::format("min({}u, {}u - u)", shape.units, units) : fmt::format("{}u", shape.units)},
+                                             {"STORE", store},
+                                             {"INNER", inner_text(shape, room, type, 0) + inner_text(shape, room, type, 1)}});
+  return expand(body, {{"S", std::to_string(index)}, {"BM", shape.m}, {"BN", shape.n}, {"UNITS", units}, {"STEP", shape.units}, {"PLACE", place.at("b", "m")},
+                       {"PLANE", place.step()}, {"LAST", s.tile->rows - 1}, {"ROW4", s.p->weight->layout.row_bytes / 16}});
 }
 
 Result<std::string> Product::source() const {
+  const Room room{wide()};
   std::string text = std::string(kStateStruct) + bindings() + std::string(unit8_structs()) +
-                     expand(kShared, {{"B", shape.buffers}, {"BM2", shape.m * 2}, {"BM4", shape.m * 4}, {"BN", shape.n}, {"BN4", shape.n * 4}});
+                     expand(kShared, {{"XQ", room.xq(shape)}, {"XS", room.xs(shape)}, {"WQ", room.wq(shape)},
+                                      {"WS", room.ws(shape)}, {"SCALES", room.scales()}});
   std::string choose;
   uint32_t first = 0;
   for (size_t i = 0; i < segments.size(); ++i) {
@@ -181,24 +216,27 @@ Result<std::string> Product::source() const {
   return text + "@compute @workgroup_size(256)\nfn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) t: u32) {\n" + choose + "}\n";
 }
 
-Shape shape_for(const Recorder& r) {
+bool fits(const Recorder& r, const Shape& s, bool wide) { return Room{wide}.bytes(s) <= r.caps().max_workgroup_memory; }
+
+Shape shape_for(const Recorder& r, bool wide) {
   const gpu::Caps& caps = r.caps();
   const Tuning::Tile& tuned = r.choices.tuning.matmul8;
-  if (tuned.tokens && r.max_tokens > kSmallBatch) return {tuned.tokens, tuned.rows, tuned.buffers};
-  if (caps.max_workgroup_memory < 32768 || caps.software) return {32, 64};
-  if (r.max_tokens <= kSmallBatch) return {32, 64};
-  return {64, 64, 2};   // measured on an H200: as fast as 64 × 128, and less idle at the end of small products
+  if (r.max_tokens > kSmallBatch) {
+    if (const Shape s{tuned.tokens, tuned.rows, tuned.units}; s.m && fits(r, s, wide)) return s;
+    if (const Shape s{64, 64, 2}; !caps.software && fits(r, s, wide)) return s;
+  }
+  return {32, 64, 1};
 }
 
 }  // namespace
 
-uint32_t matmul8_memory(const Tuning::Tile& tile) { return (tile.tokens * 96 + tile.rows * 80) * tile.buffers; }
+uint32_t matmul8_memory(const Tuning::Tile& tile) { return Room{}.bytes({tile.tokens, tile.rows, tile.units}); }
 
 bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p) {
   if (!r.choices.packed_dot || r.decode() || r.caps().max_invocations < 256 || r.caps().max_workgroup_x < 256) return false;
   if (!has_dot8(p.weight->type) || p.weight->k % 64 || p.weight->k != x.width || x.offset % 4 || x.stride % 4) return false;
-  const Shape s = shape_for(r);
-  return matmul8_memory({s.m, s.n, s.buffers}) <= r.caps().max_workgroup_memory;
+  const bool wide = has_minima8(p.weight->type);
+  return fits(r, shape_for(r, wide), wide);
 }
 
 void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bool add) {
@@ -215,7 +253,7 @@ void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bo
     for (const Projection& p : outputs) matmul8(r, x, {&p, 1}, add);
     return;
   }
-  product.shape = shape_for(r);
+  product.shape = shape_for(r, product.wide());
   product.add = add;
   product.place = place8(r, x.width);
   auto x8 = quantised(r, x);

@@ -13,7 +13,7 @@ bool matmul8_fits(const Recorder& r, const Rows& x, const Projection& p);
 /// device has bindings enough; quantises x first, unless that stands already.
 void matmul8(Recorder& r, const Rows& x, std::span<const Projection> outputs, bool add);
 
-/// Bytes of workgroup memory that a tile takes.
+/// Bytes of workgroup memory that a tile takes, for most types: a type for which that is more than there is gets another tile.
 uint32_t matmul8_memory(const Tuning::Tile& tile);
 
 }  // namespace gull::kernels

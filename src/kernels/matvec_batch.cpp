@@ -172,8 +172,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     std::string text = fmt::format("        {{ let m = m0 + min({}u, n - 1u);\n", m);
     if (m_.packed) {
       text += fmt::format("          let ab = (qa{}(u) + m * {}u) * 3u;\n", w, k_ / 32);
-      text += "          let a0 = X8[ab.x]; let a1 = X8[ab.x + 1u]; let ua = bitcast<vec4<f32>>(X8[ab.x + 2u]); let sa = vec4<f32>(ua.xyz, ua.y + ua.z);\n"
-              "          let a2 = X8[ab.y]; let a3 = X8[ab.y + 1u]; let ub = bitcast<vec4<f32>>(X8[ab.y + 2u]); let sb = vec4<f32>(ub.xyz, ub.y + ub.z);\n";
+      text += "          let a0 = X8[ab.x]; let a1 = X8[ab.x + 1u]; let ha = bitcast<vec4<f32>>(X8[ab.x + 2u]); let sa = vec2<f32>(ha.x, ha.y + ha.z);\n"
+              "          let a2 = X8[ab.y]; let a3 = X8[ab.y + 1u]; let hb = bitcast<vec4<f32>>(X8[ab.y + 2u]); let sb = vec2<f32>(hb.x, hb.y + hb.z);\n";
     } else {
       text += fmt::format("          let at = (m * {}u + {}u) / 4u + u * 8u;\n", m_.base.x.stride, m_.base.x.offset);
       for (int i = 0; i < 8; ++i) text += fmt::format("          let v{0} = x[at + {0}u];\n", i);
@@ -182,8 +182,11 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
       const std::string q = "q" + name(o), s = std::to_string(o.segment);
       const gguf::Type type = segments_[o.segment].tensor->type;
       if (m_.packed) {
-        text += fmt::format("          a{}_{} += {};\n", name(o), m, product8(type, 0, s, q + ".q0", q + ".q1", q + ".s", "a0", "a1", "sa"));
-        text += fmt::format("          a{}_{} += {};\n", name(o), m, product8(type, 1, s, q + ".q2", q + ".q3", q + ".s", "a2", "a3", "sb"));
+        const bool minima = has_minima8(type);
+        const std::string to = fmt::format("a{}_{}", name(o), m);
+        text += fmt::format("          {{ let w = {}; let v = {};\n", scales8(type, 0, q + ".s"), scales8(type, 1, q + ".s"));
+        text += fmt::format("            {} = {};\n", to, product8(type, s, q + ".q0", q + ".q1", "w", "a0", "a1", minima ? "ha" : "sa", to));
+        text += fmt::format("            {} = {}; }}\n", to, product8(type, s, q + ".q2", q + ".q3", "v", "a2", "a3", minima ? "hb" : "sb", to));
       } else {
         text += fmt::format("          a{1}_{2} += dot({0}[0], v0) + dot({0}[1], v1) + dot({0}[2], v2) + dot({0}[3], v3) + dot({0}[4], v4) + dot({0}[5], v5) + dot({0}[6], v6) + dot({0}[7], v7);\n",
                             q, name(o), m);
@@ -206,7 +209,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
       if (m_.packed)
         for (const Own& o : pass) text += fmt::format("      let r{0} = l8{1}(p{0}, u);\n", name(o), o.segment);
       for (const Own& o : pass)
-        text += m_.packed ? fmt::format("      let q{0} = u8{1}(r{0}, u);\n", name(o), o.segment) : fmt::format("      let q{0} = dq{1}(p{0}, u);\n", name(o), o.segment);
+        text += m_.packed ? fmt::format("      let q{0} = t8{1}(r{0}, u);\n", name(o), o.segment) : fmt::format("      let q{0} = dq{1}(p{0}, u);\n", name(o), o.segment);
       for (uint32_t m = 0; m < shape_.tokens; m += 2) {
         if (m) text += fmt::format("      if (n > {}u) {{\n", m);
         text += token_text(pass, m) + token_text(pass, m + 1);

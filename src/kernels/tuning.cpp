@@ -20,8 +20,8 @@ TuningChoices tuning_choices(const gpu::Caps& caps) {
   TuningChoices out;
   const uint32_t most = std::min(caps.max_invocations, caps.max_workgroup_x);
   if (most < 256) return out;
-  for (const Tuning::Tile tile : {Tuning::Tile{32, 64, 1}, {32, 128, 1}, {64, 64, 1}, {64, 128, 1}, {128, 64, 1}, {128, 128, 1}, {32, 64, 2}, {32, 128, 2},
-                                  {64, 64, 2}, {64, 128, 2}}) {
+  for (const Tuning::Tile tile : {Tuning::Tile{32, 64, 1}, {32, 128, 1}, {64, 64, 1}, {64, 128, 1}, {128, 64, 1}, {128, 128, 1}, {32, 64, 2}, {64, 64, 2},
+                                  {64, 128, 2}, {128, 64, 2}, {32, 64, 4}}) {
     if (matmul8_memory(tile) <= caps.max_workgroup_memory) out.matmul8.push_back(tile);
     if (const auto shape = matmul_shape(tile); shape && matmul_memory(*shape) <= caps.max_workgroup_memory) out.matmul.push_back(tile);
   }

@@ -263,10 +263,11 @@ TEST(ProjectSizes, EveryShapeThatTuningMayChoose) {
         test.check(test.run(lab, choices), true);
       }
     for (const auto& tile : known.matmul8) {
-      SCOPED_TRACE(testing::Message() << "tile of " << tile.tokens << " tokens and " << tile.rows << " rows, " << tile.buffers << " buffers");
+      SCOPED_TRACE(testing::Message() << "tile of " << tile.tokens << " tokens and " << tile.rows << " rows, " << tile.units << " units");
       auto choices = fast_choices(mode);
       choices.tuning.matmul8 = tile;
-      many_tokens(mode, choices, Type::Q4_0, {64, 1025}, {65, 130}, 130, 1.0f);
+      many_tokens(mode, choices, Type::Q4_0, {192, 1025}, {65, 130}, 130, 1.0f);   // three units: no whole number of twos
+      many_tokens(mode, choices, Type::Q2_K, {256, 131}, {65, 130}, 130, 1.0f);
     }
     for (const auto& tile : known.matmul) {
       SCOPED_TRACE(testing::Message() << "float tile of " << tile.tokens << " tokens and " << tile.rows << " rows");

@@ -45,19 +45,24 @@ inline std::string place8(std::string_view b, uint32_t blocks) {
   return "((" + std::string(b) + ") / 2u + (" + std::string(b) + ") % 2u * " + std::to_string((blocks + 1) / 2) + "u)";
 }
 
-/// WGSL that unpacks a unit for a tile of a matrix product, with unit8_structs() before it:
+/// WGSL that unpacks a unit to be multiplied with several tokens, with unit8_structs() before it:
 ///   struct R8 { a, b, c, d, e: vec4<u32> }, struct U8 { q0, q1, q2, q3: vec4<u32>, s: vec4<f32> }
 ///   fn l8<suffix>(rb: u32, u: u32) -> R8   loads it,
-///   fn u8<suffix>(r: R8, u: u32) -> U8     unpacks what was loaded
-/// q0, q1 are the bytes of the first block of 32 weights, q2, q3 of the second; s is for product8. And qa as above.
+///   fn t8<suffix>(r: R8, u: u32) -> U8     unpacks what was loaded
+/// q0, q1 are the signed bytes of the first block of 32 weights, q2, q3 of the second, with what is taken off all weights of a type
+/// taken off, so that a product need not; s is for scales8. And qa as above.
 Result<std::string> unpack8(const gguf::RowLayout& layout, std::string_view suffix);
 /// R8 and U8, once a shader.
 std::string_view unit8_structs();
 
-/// The WGSL expression of the product of block `h` (0 or 1) of a unit with a block of activations: `p`, `q` are its bytes (q0
-/// and q1, or q2 and q3), `w` its s, `a` and `b` the activations' bytes and `s` their (d, s0, s1, s0 + s1): all names. Uses
-/// the helper d4<suffix> of unpack8.
-std::string product8(gguf::Type type, int h, std::string_view suffix, std::string_view p, std::string_view q, std::string_view w,
-                     std::string_view a, std::string_view b, std::string_view s);
+/// Whether the type has a minimum for each 16 weights. Then product8 takes (d, s0, s1) of a block of activations and three numbers
+/// of a block of weights, as vec4; else (d, s0 + s1) and two, as vec2.
+bool has_minima8(gguf::Type type);
+/// The WGSL expression, a vec4, of the scales of block `h` (0 or 1) of a unit whose U8.s is `s`.
+std::string scales8(gguf::Type type, int h, std::string_view s);
+/// The WGSL expression of `c` + the product of a block of weights with one of activations: `p`, `q` are the weights' bytes (q0 and
+/// q1, or q2 and q3), `w` their scales, `a` and `b` the activations' bytes, `s` their scales: all names. Uses helpers of unpack8.
+std::string product8(gguf::Type type, std::string_view suffix, std::string_view p, std::string_view q, std::string_view w,
+                     std::string_view a, std::string_view b, std::string_view s, std::string_view c);
 
 }  // namespace gull::kernels
