@@ -171,9 +171,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     const size_t w = pass[0].segment;
     std::string text = fmt::format("        {{ let m = m0 + min({}u, n - 1u);\n", m);
     if (m_.packed) {
-      text += fmt::format("          let ab = (qa{}(u) + m * {}u) * 3u;\n", w, k_ / 32);
-      text += "          let a0 = X8[ab.x]; let a1 = X8[ab.x + 1u]; let ha = bitcast<vec4<f32>>(X8[ab.x + 2u]); let sa = vec2<f32>(ha.x, ha.y + ha.z);\n"
-              "          let a2 = X8[ab.y]; let a3 = X8[ab.y + 1u]; let hb = bitcast<vec4<f32>>(X8[ab.y + 2u]); let sb = vec2<f32>(hb.x, hb.y + hb.z);\n";
+      text += expand("          let ab = qi$W$(u) + m * 3u * $N$;\n"
+                     "          let a0 = X8[ab.x]; let a1 = X8[ab.x + $N$]; let ha = bitcast<vec4<f32>>(X8[ab.x + 2u * $N$]); let sa = vec2<f32>(ha.x, ha.y + ha.z);\n"
+                     "          let a2 = X8[ab.y]; let a3 = X8[ab.y + $N$]; let hb = bitcast<vec4<f32>>(X8[ab.y + 2u * $N$]); let sb = vec2<f32>(hb.x, hb.y + hb.z);\n",
+                     {{"W", std::to_string(w)}, {"N", k_ / 32}});
     } else {
       text += fmt::format("          let at = (m * {}u + {}u) / 4u + u * 8u;\n", m_.base.x.stride, m_.base.x.offset);
       for (int i = 0; i < 8; ++i) text += fmt::format("          let v{0} = x[at + {0}u];\n", i);
@@ -306,19 +307,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
       for (var i = 0u; i < 32u; i++) { top = max(top, bitcast<u32>(abs(res[first + i]))); }   // as bits: what is no number is the most
       let peak = bitcast<f32>(top);
       let id = select(0.0, 127.0 / peak, peak > 1e-30);
-      let at = ((m0 + m) * $BLOCKS$ + r0 / 32u + b) * 12u;
+      let at = ((m0 + m) * 3u * $BLOCKS$ + $PLACE$) * 4u;
       let w = first + c * 4u;
       let q = vec4<u32>(vec4<i32>(round(vec4<f32>(res[w], res[w + 1u], res[w + 2u], res[w + 3u]) * id))) & vec4<u32>(255u);
-      Y8[at + c] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
+      Y8[c / 4u * 4u * $BLOCKS$ + at + c % 4u] = q.x | (q.y << 8u) | (q.z << 16u) | (q.w << 24u);
       if (c < 2u) {
         var s = 0.0;
         for (var i = 0u; i < 16u; i++) { s += round(res[first + c * 16u + i] * id); }
-        Y8[at + 9u + c] = bitcast<u32>(s * peak / 127.0);
+        Y8[8u * $BLOCKS$ + at + 1u + c] = bitcast<u32>(s * peak / 127.0);
       }
-      if (c == 2u) { Y8[at + 8u] = bitcast<u32>(peak / 127.0); }
+      if (c == 2u) { Y8[8u * $BLOCKS$ + at] = bitcast<u32>(peak / 127.0); }
     }
 )", {{"N", rows_per_workgroup() / 4 * shape_.tokens}, {"T", shape_.threads}, {"RPW4", rows_per_workgroup() / 4}, {"ROWS", segments_[0].tile->rows},
-     {"BLOCKS", y().width / 32}});
+     {"BLOCKS", y().width / 32}, {"PLACE", place8("(r0 / 32u + b)", y().width / 32)}});
   }
 
   const MatvecBatch& m_;

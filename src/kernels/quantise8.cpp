@@ -101,7 +101,7 @@ gpu::BufferRef block_buffer(Recorder& r, const Rows& x) {
 Place8 place8(const Recorder& r, uint32_t width) { return {width / 32, r.max_tokens, r.max_tokens > kFewTokens}; }
 
 std::string Place8::at(std::string_view b, std::string_view m) const {
-  return minor ? fmt::format("({} * {}u + {})", b, 3 * tokens, m) : fmt::format("(({} * {}u + {}) * 3u)", m, blocks, b);
+  return minor ? fmt::format("({} * {}u + {})", b, 3 * tokens, m) : fmt::format("({} * {}u + {})", m, 3 * blocks, place8(b, blocks));
 }
 
 std::string Place8::fill(std::string_view text) const {

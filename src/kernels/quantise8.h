@@ -7,8 +7,8 @@
 
 namespace gull::kernels {
 
-/// Where the blocks of 32 (dot8.h) of several tokens lie. A few tokens: token after token, the three vec4 of a block together.
-/// Many: all tokens' first vec4 of a block, then their second, then their third, block after block, so that the threads of a tile,
+/// Where the blocks of 32 (dot8.h) of several tokens lie. A few tokens: token after token, each as a
+/// single one lies, so that the threads of a row read neighbouring memory. Many: all tokens' first vec4 of a block, then their second, then their third, block after block, so that the threads of a tile,
 /// which load neighbouring tokens, read neighbouring memory (on an H200 the loads of a tile were half of its time).
 struct Place8 {
   uint32_t blocks = 0, tokens = 0;
@@ -16,7 +16,7 @@ struct Place8 {
 
   /// WGSL: the vec4 number of block `b` of token `m`; its others follow `step()` apart.
   std::string at(std::string_view b, std::string_view m) const;
-  uint32_t step() const { return minor ? tokens : 1; }
+  uint32_t step() const { return minor ? tokens : blocks; }
   /// Fills $PLACE$ and its like into a kernel's text.
   std::string fill(std::string_view text) const;
   /// The grid of a kernel with a thread a block: along tokens or along blocks, as memory lies; 64 threads.
