@@ -1,6 +1,7 @@
 #include "kernels/matvec_batch.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/decode/decode.h"
 #include "kernels/dot8/dot8.h"
@@ -16,11 +17,16 @@ namespace {
 /// powers of two, and a workgroup's rows are a block of 32.
 struct BatchShape { uint32_t threads, per_row, rows, tokens; };
 
-/// Usually 256 threads with 32 a row, so that a thread has four rows: what it reads of activations serves four times.
-BatchShape shape_for(uint32_t units, const Tuning& tuning) {
-  const RowShape s = fitted(tuning.few.threads ? tuning.few : Tuning::Split{256, 32}, units);
+/// Usually 512 threads with 32 a row. Few results a thread leave registers for many threads at a time, which is what hides the
+/// time that weights take to arrive: on an H200 eight tokens and four rows were a fifth slower.
+BatchShape shape_for(uint32_t units, const gpu::Caps& caps, const Tuning& tuning) {
+  const Tuning::Split usual{caps.max_invocations >= 512 && caps.max_workgroup_x >= 512 ? 512u : 256u, 32};
+  const RowShape s = fitted(tuning.few.threads ? tuning.few : usual, units);
   return {s.threads, s.per_row, s.rows, kFewAtOnce};
 }
+
+/// Rows whose weights a thread asks for before it uses any: as many as registers hold.
+constexpr size_t kAskedAtOnce = 4;
 
 struct BatchSegment {
   const weights::Tensor* tensor;
@@ -39,7 +45,7 @@ class BatchWriter {
       segments_.push_back({p.weight.get(), tile, p.bias, p.y.offset + static_cast<uint32_t>(tile->first_row)});
     }
     k_ = static_cast<uint32_t>(segments_[0].tensor->k);
-    shape_ = shape_for(units(), tuning);
+    shape_ = shape_for(units(), caps, tuning);
   }
 
   const BatchShape& shape() const { return shape_; }
@@ -148,52 +154,36 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
   struct Own { size_t segment; uint32_t row; };
   std::string name(const Own& o) const { return fmt::format("{}_{}", o.segment, o.row); }
 
-  /// Rows that are unpacked before the tokens are gone through: as many as registers hold, and of one type.
-  std::vector<std::vector<Own>> passes(const std::vector<size_t>& which) const {
-    const bool alike = which.size() == 1 || segments_[which[0]].tensor->type == segments_[which[1]].tensor->type;
-    std::vector<Own> all;
-    if (alike) {
-      for (uint32_t r = 0; r < shape_.rows; ++r)
-        for (size_t w : which) all.push_back({w, r});
-    } else {
-      for (size_t w : which)
-        for (uint32_t r = 0; r < shape_.rows; ++r) all.push_back({w, r});
+  /// What the activations of token `m` of this workgroup add to a row. A token beyond the last reads the last one's.
+  std::string token_text(const Own& o, uint32_t m) const {
+    const std::string to = fmt::format("a{}_{}", name(o), m), s = std::to_string(o.segment);
+    std::string text = fmt::format("        {{ let m = m0 + min({}u, n - 1u);\n", m);
+    if (!m_.packed) {
+      text += fmt::format("          let at = (m * {}u + {}u) / 4u + u * 8u;\n          {} += ", m_.base.x.stride, m_.base.x.offset, to);
+      for (int i = 0; i < 8; ++i) text += fmt::format("{0}dot(q[{1}], x[at + {1}u])", i ? " + " : "", i);
+      return text + ";\n        }\n";
     }
-    const size_t most = std::min<size_t>(m_.packed ? 4 : 2, alike ? all.size() : shape_.rows);
-    std::vector<std::vector<Own>> out;
-    for (size_t at = 0; at < all.size(); at += most) out.emplace_back(all.begin() + at, all.begin() + std::min(at + most, all.size()));
-    return out;
+    const gguf::Type type = segments_[o.segment].tensor->type;
+    const char* scales = has_minima8(type) ? "vec3<f32>(h.x, h.y, h.z)" : "vec2<f32>(h.x, h.y + h.z)";
+    text += expand("          let ab = qi$W$(u) + m * 3u * $N$;\n", {{"W", s}, {"N", k_ / 32}});
+    for (const auto& [at, p, q, w] : {std::array{"x", "q0", "q1", "wa"}, std::array{"y", "q2", "q3", "wb"}})
+      text += expand("          { let a = X8[ab.$AT$]; let b = X8[ab.$AT$ + $N$]; let h = bitcast<vec4<f32>>(X8[ab.$AT$ + 2u * $N$]); let s = $SCALES$;\n"
+                     "            $TO$ = $PRODUCT$; }\n",
+                     {{"AT", at}, {"N", k_ / 32}, {"SCALES", scales}, {"TO", to}, {"PRODUCT", product8(type, s, fmt::format("q.{}", p), fmt::format("q.{}", q), w, "a", "b", "s", to)}});
+    return text + "        }\n";
   }
 
-  /// The activations of token `m` of this workgroup, and what they add to each row of the pass. A token beyond the last
-  /// reads the last one's.
-  std::string token_text(const std::vector<Own>& pass, uint32_t m) const {
-    const size_t w = pass[0].segment;
-    std::string text = fmt::format("        {{ let m = m0 + min({}u, n - 1u);\n", m);
-    if (m_.packed) {
-      text += expand("          let ab = qi$W$(u) + m * 3u * $N$;\n"
-                     "          let a0 = X8[ab.x]; let a1 = X8[ab.x + $N$]; let ha = bitcast<vec4<f32>>(X8[ab.x + 2u * $N$]); let sa = vec2<f32>(ha.x, ha.y + ha.z);\n"
-                     "          let a2 = X8[ab.y]; let a3 = X8[ab.y + $N$]; let hb = bitcast<vec4<f32>>(X8[ab.y + 2u * $N$]); let sb = vec2<f32>(hb.x, hb.y + hb.z);\n",
-                     {{"W", std::to_string(w)}, {"N", k_ / 32}});
-    } else {
-      text += fmt::format("          let at = (m * {}u + {}u) / 4u + u * 8u;\n", m_.base.x.stride, m_.base.x.offset);
-      for (int i = 0; i < 8; ++i) text += fmt::format("          let v{0} = x[at + {0}u];\n", i);
+  /// A unit of one row, unpacked once for all tokens. Later tokens are left out two at a time where there are fewer.
+  std::string unit_text(const Own& o) const {
+    const gguf::Type type = segments_[o.segment].tensor->type;
+    std::string text = m_.packed ? fmt::format("      {{ let q = t8{0}(r{1}, u); let wa = {2}; let wb = {3};\n", o.segment, name(o), scales8(type, 0, "q.s"), scales8(type, 1, "q.s"))
+                                 : fmt::format("      {{ let q = dq{}(p{}, u);\n", o.segment, name(o));
+    for (uint32_t m = 0; m < shape_.tokens; m += 2) {
+      if (m) text += fmt::format("        if (n > {}u) {{\n", m);
+      text += token_text(o, m) + token_text(o, m + 1);
+      if (m) text += "        }\n";
     }
-    for (const Own& o : pass) {
-      const std::string q = "q" + name(o), s = std::to_string(o.segment);
-      const gguf::Type type = segments_[o.segment].tensor->type;
-      if (m_.packed) {
-        const bool minima = has_minima8(type);
-        const std::string to = fmt::format("a{}_{}", name(o), m);
-        text += fmt::format("          {{ let w = {}; let v = {};\n", scales8(type, 0, q + ".s"), scales8(type, 1, q + ".s"));
-        text += fmt::format("            {} = {};\n", to, product8(type, s, q + ".q0", q + ".q1", "w", "a0", "a1", minima ? "ha" : "sa", to));
-        text += fmt::format("            {} = {}; }}\n", to, product8(type, s, q + ".q2", q + ".q3", "v", "a2", "a3", minima ? "hb" : "sb", to));
-      } else {
-        text += fmt::format("          a{1}_{2} += dot({0}[0], v0) + dot({0}[1], v1) + dot({0}[2], v2) + dot({0}[3], v3) + dot({0}[4], v4) + dot({0}[5], v5) + dot({0}[6], v6) + dot({0}[7], v7);\n",
-                            q, name(o), m);
-      }
-    }
-    return text + "        }\n";
+    return text + "      }\n";
   }
 
   std::string body(const std::vector<size_t>& which, uint32_t first_workgroup) const {
@@ -205,18 +195,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (uint32_t m = 0; m < shape_.tokens; ++m) text += fmt::format("    var a{}_{}_{} = 0.0;\n", w, r, m);
       }
     text += expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", units()}, {"TPR", shape_.per_row}});
-    for (const auto& pass : passes(which)) {
-      text += "      {\n";
-      if (m_.packed)
-        for (const Own& o : pass) text += fmt::format("      let r{0} = l8{1}(p{0}, u);\n", name(o), o.segment);
-      for (const Own& o : pass)
-        text += m_.packed ? fmt::format("      let q{0} = t8{1}(r{0}, u);\n", name(o), o.segment) : fmt::format("      let q{0} = dq{1}(p{0}, u);\n", name(o), o.segment);
-      for (uint32_t m = 0; m < shape_.tokens; m += 2) {
-        if (m) text += fmt::format("      if (n > {}u) {{\n", m);
-        text += token_text(pass, m) + token_text(pass, m + 1);
-        if (m) text += "      }\n";
-      }
-      text += "      }\n";
+    std::vector<Own> all;
+    for (uint32_t r = 0; r < shape_.rows; ++r)
+      for (size_t w : which) all.push_back({w, r});
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (m_.packed && i % kAskedAtOnce == 0)
+        for (size_t j = i; j < std::min(all.size(), i + kAskedAtOnce); ++j) text += fmt::format("      let r{0} = l8{1}(p{0}, u);\n", name(all[j]), all[j].segment);
+      text += unit_text(all[i]);
     }
     text += "    }\n";
     return text + (shuffles() ? reduce_by_shuffles(which) : reduce_in_memory(which)) + epilogue(which);

@@ -30,7 +30,7 @@ TuningChoices tuning_choices(const gpu::Caps& caps) {
       if (threads > most || 32 * per_row < threads) continue;
       const Tuning::Split split{threads, per_row};
       if (threads >= 256) out.matvec8.push_back(split), out.gated8.push_back(split);
-      if (threads <= 512 && few_memory(fitted(split, per_row)) <= caps.max_workgroup_memory) out.few.push_back(split);
+      if (const RowShape few = fitted(split, per_row); few.rows <= kFewRows && few_memory(few) <= caps.max_workgroup_memory) out.few.push_back(split);
     }
   return out;
 }

@@ -27,7 +27,9 @@ inline constexpr uint32_t kSmallBatch = 64;
 
 /// Tokens of a workgroup of the kernels for a few tokens, and what it takes of workgroup memory where sums do not go through
 /// subgroups: at most, with both of a gated pair's results.
-inline constexpr uint32_t kFewAtOnce = 8;
+inline constexpr uint32_t kFewAtOnce = 4;
+/// Rows of one of their threads, at most: more leave too few threads.
+inline constexpr uint32_t kFewRows = 4;
 uint32_t few_memory(const RowShape& shape);
 
 }  // namespace gull::kernels
