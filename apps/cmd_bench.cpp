@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 struct BenchArguments {
   ModelArguments model;
   uint32_t prompt = 512, generate = 128, repetitions = 3;
+  float temperature = 0;
+  uint32_t top_k = SamplingOptions{}.top_k;
   bool json = false, profile = false;
 };
 
@@ -48,11 +50,13 @@ std::vector<int32_t> random_ids(uint32_t count, uint32_t vocabulary) {
   return ids;
 }
 
-/// Reads `prompt` ids into an empty cache and makes `tokens` more, greedily, whatever they are.
-Result<Timings> measure(Session& session, const std::vector<int32_t>& prompt, uint32_t tokens) {
+/// Reads `prompt` ids into an empty cache and makes `tokens` more, whatever they are.
+Result<Timings> measure(Session& session, const BenchArguments& arguments, const std::vector<int32_t>& prompt, uint32_t tokens) {
   session.reset();
   GenerateOptions options;
-  options.sampling.temperature = 0;
+  options.sampling.temperature = arguments.temperature;
+  options.sampling.top_k = arguments.top_k;
+  options.sampling.seed = 1;
   options.max_tokens = static_cast<int32_t>(tokens);
   options.ignore_eog = true;
   options.cancel = &interrupted();
@@ -75,12 +79,12 @@ Result<BenchResult> measure_all(Session& session, const BenchArguments& argument
   for (uint32_t i = 0; i <= arguments.repetitions; ++i) {
     bar.update("measuring", i, arguments.repetitions + 1, false);
     if (arguments.prompt) {
-      auto t = measure(session, prompt, 1);
+      auto t = measure(session, arguments, prompt, 1);
       if (!t) return fail(t.error());
       if (i) result.prompt.rates.push_back(arguments.prompt / t->prompt_s);
     }
     if (arguments.generate) {
-      auto t = measure(session, first, arguments.generate);
+      auto t = measure(session, arguments, first, arguments.generate);
       if (!t) return fail(t.error());
       if (i) result.generate.rates.push_back(t->generated_tokens / t->generate_s);
     }
@@ -210,6 +214,8 @@ void add_bench(CLI::App& program, Action& action) {
   command->add_option("-p", arguments->prompt, "Prompt tokens; 0: do not measure")->capture_default_str();
   command->add_option("-n", arguments->generate, "Generated tokens; 0: do not measure")->capture_default_str();
   command->add_option("--reps", arguments->repetitions, "Repetitions, after one that does not count")->capture_default_str();
+  command->add_option("--temp", arguments->temperature, "Draw tokens at this temperature; 0: always take the likeliest")->capture_default_str()->check(CLI::Range(0.0, 100.0));
+  command->add_option("--top-k", arguments->top_k, "Draw among this many; 0: all")->capture_default_str()->check(CLI::NonNegativeNumber);
   command->add_flag("--profile", arguments->profile, "Also give the GPU time of each kernel, and how much it reaches of what this device can read or compute");
   command->add_flag("--json", arguments->json, "As JSON");
   command->callback([arguments, &action] { action = [arguments] { return bench(*arguments); }; });
