@@ -14,9 +14,9 @@ namespace {
 /// A tile of `m` tokens × `n` rows a workgroup of 16 × 16 threads, each tm × tn results; `units` of 64 along k at a time.
 struct Shape { uint32_t m, n, units; };
 
-/// Where workgroup memory holds what: token or row fastest, so that neighbouring threads read neighbouring vec4. Two vec4
-/// and the scales of each block of 32 tokens' values, of the weights four vec4 and two blocks' scales of each unit. Threads
-/// that stage neighbouring units of a row write to banks that differ, thanks to a few rows of padding.
+/// Where workgroup memory holds what; token or row fastest, so that neighbouring threads read neighbouring vec4. Of a block of 32
+/// activations two vec4 and the scales, of a unit of weights four vec4 and the scales of its two blocks. Threads that stage
+/// neighbouring units of a row write to banks that differ, thanks to a few rows of padding.
 struct Room {
   bool wide = false;         ///< scales are vec4, else vec2
 
@@ -70,44 +70,56 @@ std::string inner_text(const Shape& s, const Room& room, gguf::Type type, uint32
   const uint32_t tm = s.m / 16, tn = s.n / 16;
   std::string text = "      {\n";
   for (uint32_t i = 0; i < tm; ++i)
-    text += fmt::format("        let a{0} = xq[v * {1}u + ty + {2}u]; let b{0} = xq[v * {1}u + ty + {3}u]; let s{0} = xs[v * {4}u + ty + {5}u];\n", i, 4 * s.m,
-                        2 * h * s.m + i * 16, (2 * h + 1) * s.m + i * 16, 2 * s.m, h * s.m + i * 16);
+    text += expand("        let a$I$ = xq[v * $XQ$ + ty + $A$]; let b$I$ = xq[v * $XQ$ + ty + $B$]; let s$I$ = xs[v * $XS$ + ty + $C$];\n",
+                   {{"I", std::to_string(i)}, {"XQ", 4 * s.m}, {"XS", 2 * s.m}, {"A", 2 * h * s.m + i * 16}, {"B", (2 * h + 1) * s.m + i * 16}, {"C", h * s.m + i * 16}});
   for (uint32_t j = 0; j < tn; ++j) {
-    const auto staged = [&](uint32_t part) { return fmt::format("wq[v * {}u + tx + {}u]", room.wq_unit(s), part * s.n + j * 16); };
-    text += fmt::format("        {{ let w = ws[v * {}u + tx + {}u];\n", room.ws_unit(s), h * s.n + j * 16);
-    text += fmt::format("          let p = {}; let q = {};\n", staged(2 * h), staged(2 * h + 1));
-    for (uint32_t i = 0; i < tm; ++i)
-      text += fmt::format("          c{0}_{1} = {2};\n", i, j, product8(type, "$S$", "p", "q", "w", fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("s{}", i), fmt::format("c{}_{}", i, j)));
+    text += expand("        { let p = wq[v * $WQ$ + tx + $P$]; let q = wq[v * $WQ$ + tx + $Q$]; let w = ws[v * $WS$ + tx + $W$];\n",
+                   {{"WQ", room.wq_unit(s)}, {"WS", room.ws_unit(s)}, {"P", 2 * h * s.n + j * 16}, {"Q", (2 * h + 1) * s.n + j * 16}, {"W", h * s.n + j * 16}});
+    for (uint32_t i = 0; i < tm; ++i) {
+      const std::string c = fmt::format("c{}_{}", i, j);
+      text += fmt::format("          {} = {};\n", c, product8(type, "$S$", "p", "q", "w", fmt::format("a{}", i), fmt::format("b{}", i), fmt::format("s{}", i), c));
+    }
     text += "        }\n";
   }
   return text + "      }\n";
 }
 
-/// Loads of `units` units from `next` on into registers (rows of W first, then blocks of X8), and their way into workgroup memory.
+/// Loads of some units from `next` on into registers, and their way into workgroup memory.
 struct Staging { std::string declare, fetch, stage; };
+
+/// A thread's unit of a row of W. Neighbouring threads take the units of one row, which are neighbours in memory.
+constexpr std::string_view kFetchW = "      $IF${ w$I$ = l8$S$(min(n0 + (t + $FIRST$) / $STEP$, $LAST$) * $ROW4$, $UNIT$); }\n";
+constexpr std::string_view kStageW = R"(    $IF${ let v = (t + $FIRST$) % $STEP$; let row = (t + $FIRST$) / $STEP$; let w = t8$S$(w$I$, u + v);
+      let at = v * $WQ$ + row; wq[at] = w.q0; wq[at + $BN$] = w.q1; wq[at + 2u * $BN$] = w.q2; wq[at + 3u * $BN$] = w.q3;
+      let sat = v * $WS$ + row; ws[sat] = $SCALES0$; ws[sat + $BN$] = $SCALES1$; }
+)";
+/// A thread's block of a token.
+constexpr std::string_view kFetchX = R"(      $IF${ let i = t + $FIRST$; let j = i / $BM$; let ab = qa$S$($UNIT$); let b = select(ab.x, ab.y, (j & 1u) != 0u);
+        let m = min(m0 + i % $BM$, S.n - 1u); let at = $PLACE$; x$I$ = X8[at]; y$I$ = X8[at + $PLANE$]; z$I$ = X8[at + 2u * $PLANE$]; }
+)";
+constexpr std::string_view kStageX = R"(    $IF${ let i = t + $FIRST$; let at = 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x$I$; xq[at + $BM$] = y$I$;
+      let s = bitcast<vec4<f32>>(z$I$); xs[i] = $SCALES$; }
+)";
+
+/// `units` are those of a row. Where they are no multiple of what is staged at a time, the last is read more than once, and not used.
 Staging staging_text(const Shape& s, const Room& room, gguf::Type type, uint32_t units) {
   Staging out;
-  const bool rest = units % s.units != 0;
   const auto guard = [](uint32_t first, uint32_t total) { return first + 256 <= total ? std::string() : fmt::format("if (t + {}u < {}u) ", first, total); };
-  const auto unit = [&](const std::string& of) { return rest ? fmt::format("min(next + {}, {}u)", of, units - 1) : "next + " + of; };
-  for (uint32_t i = 0; i * 256 < s.n * s.units; ++i) {
-    const std::string own = guard(i * 256, s.n * s.units), e = fmt::format("(t + {}u)", i * 256);
+  const auto unit = [&](std::string_view of) { return units % s.units ? fmt::format("min(next + {}, {}u)", of, units - 1) : fmt::format("next + {}", of); };
+  const std::string part = room.wide ? "" : ".xy";
+  for (uint32_t first = 0, i = 0; first < s.n * s.units; first += 256, ++i) {
+    const std::string own = guard(first, s.n * s.units), number = std::to_string(i);
     out.declare += fmt::format("  var w{}: R8;\n", i);
-    out.fetch += fmt::format("      {}{{ w{} = l8$S$(min(n0 + {} / {}u, $LAST$) * $ROW4$, {}); }}\n", own, i, e, s.units, unit(fmt::format("{} % {}u", e, s.units)));
-    const std::string bytes = "wq[at] = w.q0; wq[at + $BN$] = w.q1; wq[at + 2u * $BN$] = w.q2; wq[at + 3u * $BN$] = w.q3;";
-    const char* part = room.wide ? "" : ".xy";
-    out.stage += fmt::format("    {}{{ let v = {} % {}u; let w = t8$S$(w{}, u + v); let row = {} / {}u; let at = v * {}u + row; {}\n"
-                             "      let sat = v * {}u + row; ws[sat] = {}{}; ws[sat + $BN$] = {}{}; }}\n", own, e, s.units, i, e, s.units, room.wq_unit(s), bytes, room.ws_unit(s),
-                             scales8(type, 0, "w.s"), part, scales8(type, 1, "w.s"), part);
+    out.fetch += expand(kFetchW, {{"IF", own}, {"I", number}, {"UNIT", unit(fmt::format("(t + {}u) % $STEP$", first))}, {"FIRST", first}});
+    out.stage += expand(kStageW, {{"IF", own}, {"I", number}, {"FIRST", first}, {"WQ", room.wq_unit(s)}, {"WS", room.ws_unit(s)},
+                                  {"SCALES0", scales8(type, 0, "w.s") + part}, {"SCALES1", scales8(type, 1, "w.s") + part}});
   }
-  const std::string scales = has_minima8(type) ? "vec4<f32>(s.xyz, 0.0)" : room.wide ? "vec4<f32>(s.x, s.y + s.z, 0.0, 0.0)" : "vec2<f32>(s.x, s.y + s.z)";
-  for (uint32_t i = 0; i * 256 < 2 * s.m * s.units; ++i) {
-    const std::string own = guard(i * 256, 2 * s.m * s.units);
+  const char* scales = has_minima8(type) ? "vec4<f32>(s.xyz, 0.0)" : room.wide ? "vec4<f32>(s.x, s.y + s.z, 0.0, 0.0)" : "vec2<f32>(s.x, s.y + s.z)";
+  for (uint32_t first = 0, i = 0; first < 2 * s.m * s.units; first += 256, ++i) {
+    const std::string own = guard(first, 2 * s.m * s.units), number = std::to_string(i);
     out.declare += fmt::format("  var x{0}: vec4<u32>; var y{0}: vec4<u32>; var z{0}: vec4<u32>;\n", i);
-    out.fetch += fmt::format("      {0}{{ let i = t + {1}u; let j = i / $BM$; let ab = qa$S$({2}); let b = select(ab.x, ab.y, (j & 1u) != 0u); let m = min(m0 + i % $BM$, S.n - 1u); let at = $PLACE$;\n"
-                             "        x{3} = X8[at]; y{3} = X8[at + $PLANE$]; z{3} = X8[at + 2u * $PLANE$]; }}\n", own, i * 256, unit("j / 2u"), i);
-    out.stage += fmt::format("    {0}{{ let i = t + {1}u; let at = 2u * (i / $BM$) * $BM$ + i % $BM$; xq[at] = x{2}; xq[at + $BM$] = y{2}; let s = bitcast<vec4<f32>>(z{2}); xs[i] = {3}; }}\n",
-                             own, i * 256, i, scales);
+    out.fetch += expand(kFetchX, {{"IF", own}, {"I", number}, {"FIRST", first}, {"UNIT", unit("j / 2u")}});
+    out.stage += expand(kStageX, {{"IF", own}, {"I", number}, {"FIRST", first}, {"SCALES", scales}});
   }
   return out;
 }
