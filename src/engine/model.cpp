@@ -52,6 +52,7 @@ Result<void> choose_settings(Model::Impl& model) {
   model.choices.f16 = caps.f16 && options.precision == Precision::Fast;
   model.choices.subgroups = caps.subgroups;
   model.choices.packed_dot = caps.packed_dot && options.precision == Precision::Fast;
+  model.choices.few_threads = caps.software;
   if (options.tuning) {
     const Tuning wanted = options.tuning(model.device->info());
     model.choices.tuning = kernels::proven(caps, wanted);

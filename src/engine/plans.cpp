@@ -182,7 +182,7 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
 }
 
 PlanKind Session::Impl::decode_kind(uint32_t kv_length) const {
-  return kv_length <= kernels::short_context(m().device->caps()) ? PlanKind::DecodeShort : PlanKind::Decode;
+  return kv_length <= kernels::short_context(m().device->caps(), m().choices) ? PlanKind::DecodeShort : PlanKind::Decode;
 }
 
 Result<void> Session::Impl::write_state(uint32_t position, uint32_t count) {

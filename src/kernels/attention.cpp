@@ -1,5 +1,6 @@
 // Attention with an online softmax: any KV length, no matrix of scores. Decode splits the KV length over workgroups.
 #include <algorithm>
+#include <bit>
 
 #include "kernels/attention_row.h"
 #include "kernels/attention_tile.h"
@@ -287,14 +288,15 @@ std::string source(const Rows& q, const KvLayer& kv, const Attention& a, const R
                        {"GROUP", a.heads / kv.heads}, {"KV", kv.heads}, {"QS", q.stride}, {"QO", q.offset}, {"SCALE", a.scale}});
 }
 
-/// Threads of the decode kernel: many, where subgroups make the reductions cheap.
-uint32_t part_threads(const gpu::Caps& caps) {
+/// Threads of the decode kernel, `d4` vec4 a head: many, where subgroups make the reductions cheap.
+uint32_t part_threads(const gpu::Caps& caps, const Choices& choices, uint32_t d4) {
+  if (choices.few_threads) return std::max(64u, std::bit_ceil(d4));
   const bool quick = caps.subgroups && caps.linear_subgroups && caps.subgroup_max <= 64;
   return quick && caps.max_invocations >= 1024 && caps.max_workgroup_x >= 1024 && caps.max_workgroup_memory >= 32768 ? 1024 : 256;
 }
 
-std::string part_source(const gpu::Caps& caps, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool direct, bool quantise) {
-  const uint32_t t = part_threads(caps), c = t / 4;
+std::string part_source(const gpu::Caps& caps, uint32_t t, const Rows& q, const KvLayer& kv, const Attention& a, const Rows& y, bool direct, bool quantise) {
+  const uint32_t c = t / 4;
   const bool subgroups = caps.subgroups && caps.linear_subgroups && caps.subgroup_max <= 64 && caps.subgroup_min >= 4;
   const uint32_t d4 = kv.head_dim / 4, threads = std::min(d4, t), parts = t / threads;
   const std::string cap = a.softcap > 0 ? expand("s = $C$ * tanh(clamp(s / $C$, -20.0, 20.0));", {{"C", a.softcap}}) : std::string();
@@ -365,9 +367,10 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
   if (r.choices.packed_dot && kv.head_dim % 32 == 0 && y.offset == 0 && !kv_mixes(kv.type))
     y8 = block_buffer(r, y);
   const bool quick = attention_row_fits(r, kv);
-  const char* kernel = quick ? ":subgroups" : "";
+  const uint32_t threads = part_threads(r.caps(), r.choices, kv.head_dim / 4);
+  const std::string kernel = quick ? ":subgroups" : fmt::format(":{}", threads);
   const auto text = [&](bool direct, bool quantise) {
-    return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise) : part_source(r.caps(), q, kv, a, y, direct, quantise);
+    return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise) : part_source(r.caps(), threads, q, kv, a, y, direct, quantise);
   };
   if (r.short_context) {
     operands.push_back(y.buffer), operands.push_back(r.state);
@@ -388,7 +391,7 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
 
 }  // namespace
 
-uint32_t short_context(const gpu::Caps& caps) { return 2 * part_threads(caps) / 4; }
+uint32_t short_context(const gpu::Caps& caps, const Choices& choices) { return choices.few_threads ? 512 : 2 * part_threads(caps, choices, 0) / 4; }
 
 uint32_t attention_splits(uint32_t kv_length) {
   return std::clamp((kv_length + 63) / 64, 1u, kMaxSplits);

@@ -100,7 +100,7 @@ void attention(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a
 uint32_t attention_splits(uint32_t kv_length);
 inline constexpr uint32_t kMaxSplits = 32;
 /// The KV length up to which decode attention takes one workgroup a head and needs no merge (Recorder::short_context).
-uint32_t short_context(const gpu::Caps& caps);
+uint32_t short_context(const gpu::Caps& caps, const Choices& choices);
 
 /// y[0] = x[n − 1]: the last token's row.
 void last_row(Recorder& r, const Rows& x, const Rows& y);

@@ -48,6 +48,7 @@ struct Choices {
   bool f16 = false;           ///< shader-f16
   bool subgroups = false;
   bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
+  bool few_threads = false;   ///< workgroups of few threads: a processor runs those of one in turn, from barrier to barrier
   Tuning tuning;              ///< shapes found by measuring, all of them proven (tuning.h)
 };
 
@@ -67,7 +68,7 @@ struct Recorder {
   uint32_t max_tokens = 1;    ///< 1: decode kernels
   Choices choices;
   std::optional<Error> error;
-  bool short_context = false; ///< decode attention unsplit: for KV lengths up to kernels::short_context()
+  bool short_context = false; ///< decode attention unsplit: for KV lengths up to kernels::short_context
   /// Buffers whose contents also stand quantised (blocks of dot8.h) in another, by id. A step that writes the buffer ends it.
   std::unordered_map<uint64_t, gpu::BufferRef> twins;
 

@@ -73,12 +73,16 @@ TEST_P(Attention, EqualsSoftmaxInFloat64) {
   lab.vector("sinks", in.sinks);
   const kernels::KvLayer layer{kv_buffer(lab, c.type, in.k, kv + 70, row), kv_buffer(lab, c.type, in.v, kv + 70, row), c.type, c.kv_heads, c.head_dim};
   const auto q = lab.input("q", width, in.q), y = lab.rows("y", width);
-  for (const bool fast : {false, true}) {
-    lab.run(c.tokens, c.past, fast ? fast_choices(c.mode) : exact_choices(c.mode), [&](kernels::Recorder& r) {
+  const bool decode = c.tokens == 1 && c.causal;
+  for (const auto& [fast, few_threads] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+    if (few_threads && !decode) continue;
+    auto choices = fast ? fast_choices(c.mode) : exact_choices(c.mode);
+    choices.few_threads = few_threads;
+    lab.run(c.tokens, c.past, choices, [&](kernels::Recorder& r) {
       // The unsplit kernel for short contexts, where that is what they get.
-      r.short_context = fast && kv <= kernels::short_context(lab.device().caps());
+      r.short_context = fast && kv <= kernels::short_context(lab.device().caps(), choices);
       kernels::attention(r, q, layer, {heads, in.scale, c.softcap, c.window, c.causal, c.sinks ? lab.weight("sinks") : nullptr}, y);
-    }, c.tokens == 1 && c.causal);
+    }, decode);
     const auto got = lab.output(y, c.tokens);
     // Scores are sums of head_dim products; an error of a score is a relative error of its weight.
     const double tolerance = (fast ? 4e-3 : 4e-6) * std::max(1.0f, c.size);
@@ -88,7 +92,7 @@ TEST_P(Attention, EqualsSoftmaxInFloat64) {
         auto want = reference(c, in, t, h);
         mix(c.type, want);
         for (uint32_t i = 0; i < c.head_dim; ++i)
-          ASSERT_NEAR(got[(size_t{t} * heads + h) * c.head_dim + i], want[i], tolerance) << "token " << t << ", head " << h << ", dimension " << i << (fast ? ", fast" : "");
+          ASSERT_NEAR(got[(size_t{t} * heads + h) * c.head_dim + i], want[i], tolerance) << "token " << t << ", head " << h << ", dimension " << i << (fast ? ", fast" : "") << (few_threads ? ", few threads" : "");
       }
   }
 }
