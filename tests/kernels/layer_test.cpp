@@ -148,12 +148,13 @@ TEST_P(Layers, TokensOneByOneEqualFloat64) {
   const LayerCase& c = GetParam();
   const uint32_t row = c.kv_heads * c.head_dim, width = (c.heads + 2 * c.kv_heads) * c.head_dim, q_width = c.heads * c.head_dim;
   const float scale = 1 / std::sqrt(static_cast<float>(c.head_dim));
-  for (const bool fast : {false, true}) {
-    SCOPED_TRACE(fast ? "fast" : "float32");
+  for (const auto& [fast, few_threads] : {std::pair{false, false}, {true, false}, {true, true}}) {
+    SCOPED_TRACE(few_threads ? "fast, few threads" : fast ? "fast" : "float32");
     Lab lab(c.mode, 1);
     const Model model(lab, c);
     Random random(5);
     auto choices = fast ? fast_choices(c.mode) : exact_choices(c.mode);
+    choices.few_threads = few_threads;
     choices.subgroups = choices.subgroups && c.subgroups;
     const auto table = rope_table(c.pairs);
     const auto table_buffer = lab.buffer(table.size() * 4, std::as_bytes(std::span(table)));

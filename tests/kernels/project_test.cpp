@@ -98,7 +98,12 @@ TEST_P(Project, OneTokenInFloat32) {
 TEST_P(Project, OneTokenFast) {
   Lab lab(Mode::Plain, 1);
   const OneToken test(lab, GetParam(), fast_shape_for(GetParam()), 1.0f);
-  test.check(test.run(lab, fast_choices(Mode::Plain)), true);
+  for (const bool few_threads : {false, true}) {
+    SCOPED_TRACE(few_threads ? "few threads" : "many threads");
+    auto choices = fast_choices(Mode::Plain);
+    choices.few_threads = few_threads;
+    test.check(test.run(lab, choices), true);
+  }
 }
 
 // Many tokens.
