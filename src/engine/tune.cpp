@@ -91,18 +91,21 @@ class Tuner {
       return {};
     }
     result_.measured.push_back({subject.kernel, kOwn, **first, false});
+    size_t best = own;
+    const Tuning* fastest = nullptr;
     for (const Subject::Shape& shape : subject.shapes) {
       auto seconds = time(subject, shape.name, shape.tuning);
       if (!seconds) return fail(seconds.error());
-      result_.measured.push_back({subject.kernel, shape.name, seconds->value_or(1e9), false});
+      if (!*seconds) continue;
+      result_.measured.push_back({subject.kernel, shape.name, **seconds, false});
+      if (!fastest || **seconds < result_.measured[best].seconds) best = result_.measured.size() - 1, fastest = &shape.tuning;
     }
     auto again = time(subject, kOwn, {});   // what is measured first may meet a device that has yet to wake up
     if (!again) return fail(again.error());
     result_.measured[own].seconds = std::min(**first, again->value_or(**first));
-    const auto best = std::min_element(result_.measured.begin() + own + 1, result_.measured.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
-    const bool better = best != result_.measured.end() && best->seconds < result_.measured[own].seconds * kWorthIt;
-    (better ? *best : result_.measured[own]).chosen = true;
-    if (better) merge(result_.tuning, subject.shapes[best - result_.measured.begin() - own - 1].tuning);
+    const bool better = fastest && result_.measured[best].seconds < result_.measured[own].seconds * kWorthIt;
+    result_.measured[better ? best : own].chosen = true;
+    if (better) merge(result_.tuning, *fastest);
     return {};
   }
 

@@ -164,7 +164,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
       return text + ";\n        }\n";
     }
     const gguf::Type type = segments_[o.segment].tensor->type;
-    const char* scales = has_minima8(type) ? "vec3<f32>(h.x, h.y, h.z)" : "vec2<f32>(h.x, h.y + h.z)";
+    const char* scales = has_minima8(type) ? "h.xyz" : "vec2<f32>(h.x, h.y + h.z)";
     text += expand("          let ab = qi$W$(u) + m * 3u * $N$;\n", {{"W", s}, {"N", k_ / 32}});
     for (const auto& [at, p, q, w] : {std::array{"x", "q0", "q1", "wa"}, std::array{"y", "q2", "q3", "wb"}})
       text += expand("          { let a = X8[ab.$AT$]; let b = X8[ab.$AT$ + $N$]; let h = bitcast<vec4<f32>>(X8[ab.$AT$ + 2u * $N$]); let s = $SCALES$;\n"

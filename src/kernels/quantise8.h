@@ -7,9 +7,10 @@
 
 namespace gull::kernels {
 
-/// Where the blocks of 32 (dot8.h) of several tokens lie. A few tokens: token after token, each as a
-/// single one lies, so that the threads of a row read neighbouring memory. Many: all tokens' first vec4 of a block, then their second, then their third, block after block, so that the threads of a tile,
-/// which load neighbouring tokens, read neighbouring memory (on an H200 the loads of a tile were half of its time).
+/// Where the blocks of 32 (dot8.h) of several tokens lie. A few tokens: token after token, each as a single
+/// one lies, so that the threads of a row read neighbouring memory. Many: all tokens' first vec4 of a block, then their second,
+/// then their third, block after block, so that the threads of a tile, which load neighbouring tokens, read neighbouring memory
+/// (on an H200 the loads of a tile were half of its time).
 struct Place8 {
   uint32_t blocks = 0, tokens = 0;
   bool minor = false;

@@ -128,14 +128,15 @@ TEST(FewTokens, EveryWayOfOpeningTheDevice) {
 }
 
 TEST(FewTokens, EveryShapeThatTuningMayChoose) {
-  for (const auto& split : kernels::tuning_choices(gpu(Mode::Plain).device->caps()).few) {
-    SCOPED_TRACE(testing::Message() << split.threads << " threads, " << split.per_row << " a row");
-    auto choices = fast_choices(Mode::Plain);
-    choices.tuning.few = split;
-    Lab lab(Mode::Plain, Few::kMost);
-    const Few test(lab, {Type::Q4_K, Type::Q4_K, Type::Q4_K}, 2304, 35, 256);
-    for (const uint32_t tokens : {2u, 13u}) test.check(lab, choices, tokens);
-  }
+  for (const Mode mode : {Mode::Plain, Mode::Bare, Mode::Baseline})
+    for (const auto& split : kernels::tuning_choices(gpu(mode).device->caps()).few) {
+      SCOPED_TRACE(testing::Message() << name(mode) << ", " << split.threads << " threads, " << split.per_row << " a row");
+      auto choices = fast_choices(mode);
+      choices.tuning.few = split;
+      Lab lab(mode, Few::kMost);
+      const Few test(lab, {Type::Q4_K, Type::Q4_K, Type::Q4_K}, 2304, 35, 256);
+      for (const uint32_t tokens : {2u, 13u}) test.check(lab, choices, tokens);
+    }
 }
 
 TEST(FewTokens, CutWeights) {
