@@ -74,6 +74,8 @@ void ModelArguments::add_to(CLI::App& command, bool required) {
       ->check(CLI::IsMember({"auto", "f32", "f16", "q8_0", "q4_0"}))->capture_default_str()->group(kModel);
   command.add_option("--gpu-budget", budget, "Keep at most this much of the weights on the GPU, as in 512MiB; 0: no bound")
       ->check(CLI::Validator(check_size, "SIZE"))->group(kModel);
+  command.add_option("--joined", joined, "Joining the steps of a layer into one dispatch; auto: on GPUs that are known to allow it")
+      ->check(CLI::IsMember({"auto", "on", "off"}))->capture_default_str()->group(kModel);
   command.add_flag("--no-tuning", no_tuning, "Do not use the shapes of kernels that gull tune found")->group(kModel);
   device.add_to(command);
 }
@@ -84,6 +86,7 @@ Result<LoadOptions> ModelArguments::options() const {
   options.precision = precision == "f32" ? Precision::F32 : Precision::Fast;
   options.kv_type = kv_type(kv);
   options.context = context;
+  options.joined = joined == "on" ? Joined::On : joined == "off" ? Joined::Off : Joined::Auto;
   options.cancel = &interrupted();
   if (!budget.empty()) {
     auto bytes = parse_bytes(budget);

@@ -21,11 +21,11 @@ struct DeviceArguments {
   DeviceOptions apply() const;
 };
 
-/// The model and how to load it: MODEL, --ctx, --kv, --precision, --gpu-budget and the device's.
+/// The model and how to load it: MODEL, --ctx, --kv, --precision, --gpu-budget, --joined and the device's.
 struct ModelArguments {
   std::string model;
   DeviceArguments device;
-  std::string precision = "fast", kv = "auto", budget;
+  std::string precision = "fast", kv = "auto", budget, joined = "auto";
   uint32_t context = 0;
   bool no_tuning = false;
   /// `required`: whether a command cannot do without MODEL.

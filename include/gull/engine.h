@@ -36,6 +36,10 @@ struct Progress {
   uint64_t done = 0, total = 0;     ///< bytes or steps; total 0 when unknown
 };
 
+/// Whether the steps of a layer are joined into one dispatch when single tokens are generated, which spares the time between dispatches.
+/// It needs more of a GPU than WebGPU promises: that workgroups which have started go on while others wait for them. Auto: where that is known.
+enum class Joined { Auto, On, Off };
+
 struct LoadOptions {
   DeviceOptions device;
   Precision precision = Precision::Fast;
@@ -44,6 +48,7 @@ struct LoadOptions {
   uint64_t gpu_budget = 0;          ///< bytes of weights kept on the GPU at once; 0: all of them
   bool memory_tight = false;        ///< for phones: no buffer of weights above 8 MiB, no submission longer than a layer
   uint64_t gpu_memory = 0;          ///< bytes that the model and one session may take on the GPU; 0: what the GPU has
+  Joined joined = Joined::Auto;
   std::function<Tuning(const DeviceInfo&)> tuning;   ///< shapes for the device that was opened; null: gull's own
   std::function<void(const Progress&)> progress;
   CancelFlag* cancel = nullptr;

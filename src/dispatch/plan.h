@@ -60,11 +60,14 @@ struct Select {
   uint32_t first = 0, count = 0;
 };
 
+struct Link;
+
 struct StepDesc {
-  gpu::PipelineRef pipeline;
+  gpu::PipelineRef pipeline;       ///< null while `link` waits to be joined with its neighbours (chain.h)
   std::vector<Operand> operands;   ///< binding 0…
   Count x, y, z;
   Select select;                   ///< looked at only under a budget of weights
+  std::shared_ptr<const Link> link;
 };
 
 /// Not thread-safe: belongs to one session.
@@ -79,6 +82,9 @@ class Plan {
   /// Steps added from here on belong to a new segment (a layer, say). The first segment starts by itself.
   void begin_segment();
   size_t segments() const { return segment_starts_.size(); }
+  /// The segment that the next step will be in, and the one that the last step is in.
+  size_t segment() const { return segments() - 1; }
+  size_t last_segment() const { return segment_starts_.back() == steps_.size() && segments() > 1 ? segments() - 2 : segments() - 1; }
   size_t steps() const { return steps_.size(); }
   /// The memory that may come and go which a segment names, without repeats.
   std::span<const std::shared_ptr<Resident>> residents(size_t segment) const { return segment_residents_[segment]; }

@@ -88,7 +88,10 @@ uint32_t room(const Session::Impl& s, const GenerateOptions& options, uint32_t c
   return left;
 }
 
-Error no_logits() { return {ErrorKind::Device, "the model gave no usable logits (all are NaN)"}; }
+/// Where steps are joined, a GPU that does not let a waiting step's forerunners go on ends here, too.
+Error no_logits(const Session::Impl& s) {
+  return {ErrorKind::Device, fmt::format("the model gave no usable logits (all are NaN){}", s.m().choices.chain ? ": try --joined off" : "")};
+}
 
 bool cancelled(const GenerateOptions& options) { return options.cancel && *options.cancel; }
 
@@ -99,7 +102,7 @@ Result<void> generate_on_gpu(Session::Impl& s, engine::TokenStream stream, uint3
   for (uint32_t i = 0; i < most && going; ++i) {
     if (cancelled(options)) { output.stop(StopReason::Cancelled); break; }
     auto id = stream.next();
-    if (id && *id < 0) id = fail(no_logits());
+    if (id && *id < 0) id = fail(no_logits(s));
     if (!id) {
       (void)stream.drain();
       return fail(id.error());
@@ -156,7 +159,7 @@ Result<void> generate_on_cpu(Session::Impl& s, Sampler& sampler, Constraint* con
     if (options.logprobs) untouched = logits;
     const int32_t id = constraint ? sampler.sample(logits, constraint->allowed()) : sampler.sample(logits);
     if (id < 0 && constraint) return fail(ErrorKind::Unsupported, "no token of this vocabulary continues what the grammar asks for");
-    if (id < 0) return fail(no_logits());
+    if (id < 0) return fail(no_logits(s));
     sampler.accept(id);
     if (constraint) constraint->accept(id);
     const auto logprobs = options.logprobs ? Sampler::logprobs(untouched, id, options.logprobs) : std::vector<TokenLogprob>{};

@@ -105,6 +105,8 @@ struct Session::Impl {
   Model::Impl& m() const { return *owner; }
   Result<void> allocate();
   Result<engine::Recorded*> plan(engine::PlanKind kind);
+  /// A Plan as the family records it; with `chain`, with its steps joined, and without a Plan where they cannot be.
+  Result<engine::Recorded> record(engine::PlanKind kind, bool chain);
   engine::PlanKind decode_kind(uint32_t kv_length) const;
   engine::PlanKind prefill_kind(uint32_t count) const {
     return count <= kernels::kFewTokens ? engine::PlanKind::PrefillFew : engine::PlanKind::Prefill;

@@ -53,6 +53,9 @@ Result<void> choose_settings(Model::Impl& model) {
   model.choices.subgroups = caps.subgroups;
   model.choices.packed_dot = caps.packed_dot && options.precision == Precision::Fast;
   model.choices.few_threads = caps.software;
+  // Under a budget of weights steps are run one by one, and where memory is tight a submission must be short.
+  const bool joined = options.joined == Joined::On || (options.joined == Joined::Auto && caps.chains);
+  model.choices.chain = joined && model.choices.packed_dot && !options.gpu_budget && !options.memory_tight;
   if (options.tuning) {
     const Tuning wanted = options.tuning(model.device->info());
     model.choices.tuning = kernels::proven(caps, wanted);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "dispatch/chain.h"
 #include "engine/impl.h"
 
 namespace gull {
@@ -116,11 +117,21 @@ Result<void> Session::Impl::allocate() {
 
 Result<Recorded*> Session::Impl::plan(PlanKind kind) {
   if (auto it = plans.find(kind); it != plans.end()) return &it->second;
+  const bool decode = kind == PlanKind::Decode || kind == PlanKind::DecodeShort;
+  auto recorded = record(kind, decode && m().choices.chain);
+  if (recorded && !recorded->plan) recorded = record(kind, false);
+  if (!recorded) return fail(recorded.error());
+  recorded->attached = weights::Attached(*m().weights, *recorded->plan);
+  return &plans.emplace(kind, std::move(*recorded)).first->second;
+}
+
+Result<Recorded> Session::Impl::record(PlanKind kind, bool chain) {
   Model::Impl& model = m();
   const model::Config& config = model.family->config();
   Recorded recorded;
   recorded.plan = std::make_unique<dispatch::Plan>(model.device);
   kernels::Recorder r{*model.pipelines, *model.weights, *recorded.plan, *arena, state, 1, model.choices, {}};
+  r.choices.chain = chain;
   const kernels::Rows last{logits, config.vocabulary, config.vocabulary, 0};
   switch (kind) {
     case PlanKind::Prefill:
@@ -177,8 +188,13 @@ Result<Recorded*> Session::Impl::plan(PlanKind kind) {
     }
   }
   if (r.failed()) return fail(*r.error);
-  recorded.attached = weights::Attached(*model.weights, *recorded.plan);
-  return &plans.emplace(kind, std::move(recorded)).first->second;
+  if (!chain) return recorded;
+  auto joined = dispatch::chained(*recorded.plan, *model.pipelines, r.handed.most, [&](uint64_t bytes) {
+    return arena->raw(kind == PlanKind::Decode ? "chain areas" : "chain areas, short", bytes);
+  });
+  if (!joined) return fail(joined.error());
+  recorded.plan = std::move(*joined);
+  return recorded;
 }
 
 PlanKind Session::Impl::decode_kind(uint32_t kv_length) const {

@@ -23,7 +23,7 @@ constexpr const char* kOwn = "gull's own";
 /// A kernel: the step that shows its speed, and how its shapes are put into the choices.
 struct Subject {
   const char* kernel;
-  const char* label;        ///< what its dispatches' labels begin with
+  const char* label;        ///< what stands in its dispatches' labels
   uint32_t tokens;          ///< of the step
   bool packed;              ///< 8-bit activations
   struct Shape { std::string name; Tuning tuning; };
@@ -64,7 +64,7 @@ class Tuner {
   }
 
   Result<TuneResult> run() {
-    const kernels::TuningChoices known = kernels::tuning_choices(s_.m().device->caps());
+    const kernels::TuningChoices known = kernels::tuning_choices(s_.m().device->caps(), usual_.chain);
     const uint32_t batch = s_.m().chunk;
     std::vector<Subject> subjects;
     if (usual_.packed_dot) {
@@ -123,7 +123,7 @@ class Tuner {
     auto recorded = s_.plan(kind);
     if (!recorded) return fail(recorded.error());
     const auto costs = (*recorded)->plan->costs();
-    if (std::none_of(costs.begin(), costs.end(), [&](const auto& c) { return c.label.starts_with(subject.label); })) return std::optional<double>();
+    if (std::none_of(costs.begin(), costs.end(), [&](const auto& c) { return c.label.find(subject.label) != std::string::npos; })) return std::optional<double>();
     if (auto ok = steps(kind, subject.tokens, 1); !ok) return fail(ok.error());   // compiles and uploads what is missing
     auto once = steps(kind, subject.tokens, 1);
     if (!once) return fail(once.error());

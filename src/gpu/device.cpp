@@ -157,6 +157,17 @@ void read_limits(const Procs& procs, WGPUDevice device, Caps& caps) {
   if (caps.immediate_bytes) caps.immediate_bytes = std::min<uint32_t>(limits.maxImmediateSize, 256);
 }
 
+/// wgpu-native v29 leaves the sizes out: then what the vendors' GPUs have, and what WebGPU allows of any other's. The probe below
+/// sees whether it is so.
+void set_subgroup_sizes(const WGPUAdapterInfo& info, Caps& caps) {
+  constexpr struct { uint32_t vendor, min, max; } kVendors[] = {{0x10de, 32, 32}, {0x1002, 32, 64}, {0x106b, 32, 32}, {0x8086, 8, 32}};
+  caps.subgroup_min = info.subgroupMinSize, caps.subgroup_max = info.subgroupMaxSize;
+  if (caps.subgroup_min) return;
+  caps.subgroup_min = 4, caps.subgroup_max = 128;
+  for (const auto& v : kVendors)
+    if (v.vendor == info.vendorID) caps.subgroup_min = v.min, caps.subgroup_max = v.max;
+}
+
 WGPUDevice request_device(const Procs& procs, WGPUInstance instance, WGPUAdapter adapter, DeviceState& state,
                           const std::vector<WGPUFeatureName>& features, bool baseline, std::string& message) {
   WGPULimits limits{};
@@ -231,15 +242,14 @@ Result<std::shared_ptr<Device>> Device::open(const DeviceOptions& options) {
   caps.packed_dot = caps.naga || (!caps.software && procs.InstanceHasWGSLLanguageFeature(state.instance, packed));
   WGPUAdapterInfo raw{};
   procs.AdapterGetInfo(adapter.handle, &raw);
-  caps.subgroup_min = raw.subgroupMinSize;
-  caps.subgroup_max = raw.subgroupMaxSize;
+  set_subgroup_sizes(raw, caps);
   procs.AdapterInfoFreeMembers(raw);
-  if (caps.subgroup_min == 0) caps.subgroups = false;
   if (caps.subgroups) {
     auto linear = device->probe_subgroups();
     if (!linear) return fail(linear.error());
     caps.linear_subgroups = *linear;
   }
+  caps.chains = caps.naga && device->info_.backend == "Vulkan" && device->info_.name.starts_with("NVIDIA") && caps.linear_subgroups;
   return device;
 }
 
@@ -267,7 +277,7 @@ fn main(@builtin(local_invocation_index) t: u32, @builtin(subgroup_invocation_id
   std::vector<uint32_t> lanes(512);
   if (auto ok = read(**buffer, 0, std::span<uint32_t>(lanes)); !ok) return fail(ok.error());
   bool linear = true;
-  for (uint32_t t = 0; t < 256; ++t) linear = linear && lanes[2 * t + 1] >= caps_.subgroup_min && lanes[2 * t] == t % lanes[2 * t + 1];
+  for (uint32_t t = 0; t < 256; ++t) linear = linear && lanes[2 * t + 1] >= caps_.subgroup_min && lanes[2 * t + 1] <= caps_.subgroup_max && lanes[2 * t] == t % lanes[2 * t + 1];
   return linear;
 }
 

@@ -37,6 +37,7 @@ struct Caps {
   bool trusted = false;          ///< shader modules without run-time checks
   bool naga = false;             ///< the shader dialect: naga's, else Tint's
   bool software = false;         ///< runs on the CPU
+  bool chains = false;           ///< workgroups that have started go on while others wait for what they write
   uint32_t subgroup_min = 0, subgroup_max = 0;
   uint64_t max_buffer = 0, max_binding = 0, max_uniform = 0;
   uint32_t max_storage_buffers = 8, max_workgroup_memory = 16384, max_invocations = 256, max_workgroup_x = 256;

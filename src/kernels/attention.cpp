@@ -8,6 +8,7 @@
 #include "kernels/kv.h"
 #include "kernels/ops.h"
 #include "kernels/quantise8.h"
+#include "kernels/tuning.h"
 #include "kernels/wgsl.h"
 
 namespace gull::kernels {
@@ -369,15 +370,21 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
   const bool quick = attention_row_fits(r, kv);
   const uint32_t threads = part_threads(r.caps(), r.choices, kv.head_dim / 4);
   const std::string kernel = quick ? ":subgroups" : fmt::format(":{}", threads);
+  const bool link = quick && r.choices.chain;
+  const uint32_t row_threads = link ? kChainThreads : kAttentionRowThreads;
+  AttentionWords words;
   const auto text = [&](bool direct, bool quantise) {
-    return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise) : part_source(r.caps(), threads, q, kv, a, y, direct, quantise);
+    return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise, row_threads, words) : part_source(r.caps(), threads, q, kv, a, y, direct, quantise);
   };
   if (r.short_context) {
     operands.push_back(y.buffer), operands.push_back(r.state);
     if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
     if (y8) operands.push_back(y8), letters += 'w';
-    r.step(key + (y8 ? ":row8" : ":row") + kernel, [&] { return gpu::PipelineDesc{"attention row", text(true, bool(y8)), kinds(letters)}; },
-           std::move(operands), {a.heads});
+    if (link) words = {q.offset == 0 ? r.taken_at(q.buffer) : 0, r.put_at(y8, a.heads * kv.head_dim / 32 * kBlock8Words)};
+    const std::string name = key + (y8 ? ":row8" : ":row") + kernel + fmt::format("/{}:{}:{}", row_threads, words.qkv, words.y8);
+    const auto describe = [&] { return gpu::PipelineDesc{"attention row", text(true, bool(y8)), kinds(letters)}; };
+    if (link) r.link(name, describe, std::move(operands), a.heads, words.qkv != 0);
+    else r.step(name, describe, std::move(operands), {a.heads});
   } else {
     auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));
     if (r.failed()) return;

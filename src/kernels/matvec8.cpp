@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "kernels/chain_text.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/kv.h"
 #include "kernels/tuning.h"
@@ -19,13 +20,14 @@ struct Shape8 { uint32_t threads, per_row, rows; };
 
 /// Measured on an H200 over the shapes of 135m, 1b and 8b models (bench/README.md): two rows at a time hide the latency of memory
 /// and still leave registers for many threads; a gated pair is four rows, so its workgroups are smaller; short rows, or few of
-/// them, are over sooner with one row at a time.
+/// them, are over sooner with one row at a time. Links of a chain all have as many threads.
 Shape8 shape_for(const gpu::Caps& caps, uint32_t k, uint64_t rows, bool gated, const Choices& choices) {
-  if (const Tuning::Split& split = gated ? choices.tuning.gated8 : choices.tuning.matvec8; split.threads) {
+  if (const Tuning::Split& split = gated ? choices.tuning.gated8 : choices.tuning.matvec8; split.threads && (!choices.chain || split.threads == kChainThreads)) {
     const RowShape s = fitted(split, k / 64);
     return {s.threads, s.per_row, s.rows};
   }
   if (choices.few_threads) return {32, 4, 4};   // 40 % less processor time a token than {256, 16, 2} with llvmpipe
+  if (choices.chain) return k < 2048 ? Shape8{kChainThreads, 16, 2} : Shape8{kChainThreads, 32, 4};
   if (shuffles_rows(caps) && caps.max_invocations >= 512 && caps.max_workgroup_x >= 512) {
     if (k <= 1024 || (k <= 2048 && rows < 2048)) return {512, 16, 1};
     return gated ? Shape8{256, 16, 2} : Shape8{512, 32, 2};
@@ -55,6 +57,7 @@ class Writer8 {
     uint64_t rows = 0;
     for (const Segment8& s : segments_) rows += s.tile->rows;
     shape_ = shape_for(caps, k_, rows, m_.base.gated, choices);
+    chained_ = choices.chain;
   }
 
   uint32_t groups() const { return shape_.threads / shape_.per_row; }
@@ -75,6 +78,7 @@ class Writer8 {
     const Matvec& b = m_.base;
     std::string key = fmt::format("matvec8:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}:{}", shape_.threads, bool(m_.squares), bool(m_.next_norm), shape_.per_row, shape_.rows, b.add, b.gated, static_cast<int>(b.activation),
                                   bool(b.norm), b.norm ? b.norm.eps : 0.0f, b.x.offset, bool(m_.x8), bool(m_.y8));
+    if (chained_) key += fmt::format("/chain:{}:{}:{}:{}", m_.taken.x8, m_.taken.y, m_.put.x8, m_.put.y);
     if (m_.rope) key += fmt::format("/rope:{}:{}:{}:{}:{}:{}", m_.kv->head_dim, m_.kv->heads, m_.rope->heads, m_.rope->rope.neox,
                                     static_cast<int>(m_.kv->type), m_.rope->rope.pairs);
     for (const Segment8& s : segments_)
@@ -90,7 +94,9 @@ class Writer8 {
   }
 
   std::string letters() const {
-    std::string letters = m_.x8 ? (m_.squares ? "rr" : "r") : m_.base.norm ? "rr" : "r";
+    std::string letters = m_.x8 ? "" : m_.base.norm ? "rr" : "r";
+    if (m_.x8 && !m_.taken.x8) letters += 'r';
+    if (m_.squares && !m_.taken.x8) letters += 'r';
     letters += std::string(segments_.size(), 'r') + 'w';
     for (const Segment8& s : segments_)
       if (s.bias) letters += 'r';
@@ -102,9 +108,9 @@ class Writer8 {
 
   std::vector<dispatch::Operand> operands(const gpu::BufferRef& state) const {
     std::vector<dispatch::Operand> out;
-    if (m_.x8) out.push_back(m_.x8);
-    else out.push_back(m_.base.x.buffer);
-    if (m_.squares) out.push_back(m_.squares);
+    if (!m_.x8) out.push_back(m_.base.x.buffer);
+    else if (!m_.taken.x8) out.push_back(m_.x8);
+    if (m_.squares && !m_.taken.x8) out.push_back(m_.squares);
     if (!m_.x8 && m_.base.norm) out.push_back(vector_operand(m_.base.norm.weight));
     for (const Segment8& s : segments_) out.push_back(s.tile);
     out.push_back(m_.base.outputs[0].y.buffer);
@@ -135,8 +141,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   let group = t / $TPR$;
   var norm = 1.0;
 )", {{"T", shape_.threads}, {"TPR", shape_.per_row}});
-    if (m_.squares && !one_subgroup())
-      text += expand("  var squares = 0.0;\n  for (var i = t; i < $N$; i += $T$) { squares += Sq[i]; }\n", {{"N", k_ / 32}, {"T", shape_.threads}});
+    if (m_.squares && !one_subgroup()) text += "  var squares = 0.0;\n" + (m_.taken.x8 ? "" : squares_text());
     if (!m_.x8) text += quantise_text();
     text += "  var v = 0.0;\n";
     if (m_.base.gated) {
@@ -159,9 +164,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     const auto bind = [&](const char* access, const std::string& name, const char* type) {
       text += fmt::format("@group(0) @binding({}) var<{}> {}: {};\n", next++, access, name, type);
     };
-    if (m_.x8) bind("storage, read", "X8", "array<vec4<u32>>");
-    else bind("storage, read", "x", "array<vec4<f32>>");
-    if (m_.squares) bind("storage, read", "Sq", "array<f32>");
+    if (!m_.x8) bind("storage, read", "x", "array<vec4<f32>>");
+    else if (!m_.taken.x8) bind("storage, read", "X8", "array<vec4<u32>>");
+    if (m_.squares && !m_.taken.x8) bind("storage, read", "Sq", "array<f32>");
     if (!m_.x8 && m_.base.norm) bind("storage, read", "nw_", "array<vec4<f32>>");
     for (size_t i = 0; i < segments_.size(); ++i) bind("storage, read", fmt::format("W{}", i), "array<vec4<u32>>");
     bind("storage, read_write", "y", "array<f32>");
@@ -182,7 +187,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
 
   std::string shared_memory() const {
     std::string text;
-    if (!m_.x8) text += fmt::format("var<workgroup> X8: array<vec4<u32>, {}>;\n", k_ / 32 * 3);
+    if (!m_.x8 || m_.taken.x8) text += fmt::format("var<workgroup> X8: array<vec4<u32>, {}>;\n", k_ / 32 * 3);
     if (m_.base.norm) text += fmt::format("var<workgroup> sq: array<f32, {}>;\n", shape_.threads);
     if (m_.next_norm) text += fmt::format("var<workgroup> resq: array<f32, {}>;\n", rows_per_workgroup());
     if (!shuffles()) text += fmt::format("var<workgroup> part: array<f32, {}>;\n", rows_per_workgroup() * (shape_.per_row + 1) * results());
@@ -248,9 +253,30 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       for (uint32_t r = 0; r < shape_.rows; ++r)
         text += fmt::format("    var a{0}_{1} = 0.0;\n    let p{0}_{1} = min({2}, {3}u) * {4}u;\n{5}", w, r,
                             row_of(fmt::format("(group + {}u)", r * g), w), rows - 1, segments_[w].tensor->layout.row_bytes / 16,
-                            ahead() || units <= shape_.per_row ? fmt::format("    var n{0}_{1} = l8{0}(p{0}_{1}, u0);\n", w, r) : "");
+                            early() || units <= shape_.per_row ? fmt::format("    var n{0}_{1} = l8{0}(p{0}_{1}, u0);\n", w, r) : "");
+    text += constant_loads(which[0]);
+    if (m_.taken.x8) text += taken_text(which);
     if (units <= shape_.per_row) text += activation_loads(which, "u0");
     return text + early_loads(which[0]) + product_text(which) + reduce_text(which) + epilogue_text(which);
+  }
+
+  std::string squares_text() const {
+    return expand("  for (var i = t; i < $N$; i += $T$) { squares += $SQ$; }\n", {{"N", k_ / 32}, {"T", shape_.threads}, {"SQ", square("i")}});
+  }
+  std::string square(const std::string& i) const {
+    return m_.taken.x8 ? fmt::format("bitcast<f32>(X8[{}u + {}].w)", k_ / 16, i) : "Sq[" + i + "]";   // in whatever order
+  }
+  /// The activations that an earlier step of the chain puts, into workgroup memory. The weights are on their way meanwhile.
+  std::string taken_text(const std::vector<size_t>& which) const {
+    std::string arrived = "0u";
+    for (size_t w : which)
+      for (uint32_t r = 0; r < shape_.rows; ++r)
+        for (const char* part : {"a.x", "b.x", "e.x"}) arrived += fmt::format(" ^ n{}_{}.{}", w, r, part);
+    if (m_.next_norm) arrived += " ^ bitcast<u32>(next_norm)";
+    std::string text = "    let arrived = " + arrived + ";\n" + take_all(k_ / 32 * 12, shape_.threads, "arrived", [&](const std::string& i) { return fmt::format("{}u + {}", m_.taken.x8, i); },
+                                [](const std::string& i, const std::string& v) { return fmt::format("X8[{0} >> 2u][{0} & 3u] = {1};", i, v); });
+    text += "    workgroupBarrier();\n";
+    return m_.squares && !one_subgroup() ? text + squares_text() : text;
   }
 
   /// What a unit is multiplied with. Tensors of one type read the same.
@@ -273,20 +299,24 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   /// themselves, and would take too many registers (on an H200, 8 % of an 8b model's tokens a second).
   bool ahead() const { return k_ / 64 > shape_.per_row && !m_.base.gated; }
 
+  /// Whether the first units are asked for before the loop: in a chain before the activations are there.
+  bool early() const { return ahead() || m_.taken.x8; }
+
   /// The units of each row that are this thread's.
   std::string product_text(const std::vector<size_t>& which) const {
     const uint32_t units = k_ / 64;
     const bool several = units > shape_.per_row;
     std::string text = expand("    for (var u = lane; u < $N$; u += $TPR$) {\n", {{"N", units}, {"TPR", shape_.per_row}});
     if (several) text += activation_loads(which, "u");
-    if (ahead()) text += expand("      let next = min(u + $TPR$, $LAST$);\n", {{"TPR", shape_.per_row}, {"LAST", units - 1}});
+    if (several && early()) text += expand("      let next = min(u + $TPR$, $LAST$);\n", {{"TPR", shape_.per_row}, {"LAST", units - 1}});
     for (size_t w : which) {
       const size_t x = source_of(which, w);
       for (uint32_t r = 0; r < shape_.rows; ++r) {
-        const bool loaded = ahead() || !several;
+        const bool loaded = early() || !several;
         text += loaded ? fmt::format("      let c{0}_{1} = n{0}_{1};\n", w, r) : fmt::format("      let c{0}_{1} = l8{0}(p{0}_{1}, u);\n", w, r);
         if (ahead()) text += fmt::format("      n{0}_{1} = l8{0}(p{0}_{1}, next);\n", w, r);
         text += fmt::format("      a{0}_{1} += qm{0}(c{0}_{1}, u, s{2}, t{2}, v{2}, w{2}, sa{2}, sb{2});\n", w, r, x);
+        if (several && early() && !ahead()) text += fmt::format("      n{0}_{1} = l8{0}(p{0}_{1}, next);\n", w, r);
       }
     }
     return text + "    }\n";
@@ -319,18 +349,24 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   }
 
   /// What the epilogue needs from memory is asked for before the weights, so that it has arrived by then.
-  std::string early_loads(size_t w) const {
+  std::string constant_loads(size_t w) const {
     const Segment8& s = segments_[w];
     std::string text = fmt::format("    let mine = min({}, {}u);\n", row_of(fmt::format("(t % {}u)", rows_per_workgroup()), w), s.tile->rows - 1);
     if (s.bias) text += fmt::format("    let bias = b{}[{}u + mine];\n", w, s.tile->first_row);
-    if (m_.base.add) text += fmt::format("    let before = y[{}u + mine];\n", s.y_at);
     if (m_.next_norm) text += "    let next_norm = nn[mine];\n";
-    for (uint32_t i = 0; m_.squares && one_subgroup() && i < k_ / 32; i += 32) {
-      text += fmt::format("    var q{0} = 0.0;\n    if (t < {1}u) {{ q{0} = Sq[t + {2}u]; }}\n", i / 32, std::min(32u, k_ / 32 - i), i);
-    }
     if (m_.rope && w != 2)
       text += m_.rope->rope.neox ? fmt::format("    let cs = table[S.pos * {}u + mine % {}u];\n", m_.rope->rope.pairs, m_.kv->head_dim / 2)
                                  : fmt::format("    let cs = table[S.pos * {}u + mine % {}u / 2u];\n", m_.rope->rope.pairs, m_.kv->head_dim);
+    return text;
+  }
+  std::string early_loads(size_t w) const {
+    const Segment8& s = segments_[w];
+    std::string text;
+    if (m_.base.add && !m_.taken.y) text += fmt::format("    let before = y[{}u + mine];\n", s.y_at);
+    if (m_.base.add && m_.taken.y) text += fmt::format("    let before_seen = look({}u + mine);\n", m_.taken.y);
+    for (uint32_t i = 0; m_.squares && one_subgroup() && i < k_ / 32; i += 32) {
+      text += fmt::format("    var q{0} = 0.0;\n    if (t < {1}u) {{ q{0} = {2}; }}\n", i / 32, std::min(32u, k_ / 32 - i), square(fmt::format("t + {}u", i)));
+    }
     return text;
   }
 
@@ -357,9 +393,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     text += fmt::format("      v = {} * norm{};\n", sum_of("t"), s.bias ? " + bias" : "");
     if (m_.base.gated)
       text += fmt::format("      v = {} * ({} * norm);\n", activation_call(m_.base.activation, "v"), sum_of(fmt::format("t + {}u", rows_per_workgroup())));
-    if (m_.base.add) text += "      v += before;\n";
+    if (m_.base.add) text += m_.taken.y ? fmt::format("      v += bitcast<f32>(take({}u + mine, before_seen));\n", m_.taken.y) : "      v += before;\n";
     if (m_.rope) return text + (one_subgroup() ? rope_in_subgroup(w) + "    }\n" : "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w));
-    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] = v; }}\n", s.tile->rows, s.y_at);
+    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] = v; {}}}\n", s.tile->rows, s.y_at, put_y("r0 + t", "v"));
     if (m_.y8 && one_subgroup()) return text + quantise_in_subgroup() + "    }\n";
     if (m_.next_norm) text += "      resq[t] = v * v;\n      v = v * next_norm;\n";
     if (m_.y8) text += "      res[t] = v;\n";
@@ -380,13 +416,27 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       word |= subgroupShuffleXor(word, 1u);
       word |= subgroupShuffleXor(word, 2u);
       let at = )" + place8("r0 / 32u", blocks_out()) + expand(R"( * 4u;
-      if ((t & 3u) == 0u) { Y8[t / 16u * 4u * $N$ + at + t / 4u % 4u] = word; }
+      if ((t & 3u) == 0u) { $WORD$ }
       if (t == 1u) {
         let d = peak / 127.0;
-        Y8[8u * $N$ + at] = bitcast<u32>(d);
-        Y8[8u * $N$ + at + 1u] = bitcast<u32>(d * f32(s0));
-        Y8[8u * $N$ + at + 2u] = bitcast<u32>(d * f32(s1));
-)", {{"N", blocks_out()}}) + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
+        $D$
+        $S0$
+        $S1$
+)", {{"WORD", write8(expand("t / 16u * 4u * $N$ + at + t / 4u % 4u", {{"N", blocks_out()}}), "word")}, {"D", write8(scale_at(0), "bitcast<u32>(d)")},
+     {"S0", write8(scale_at(1), "bitcast<u32>(d * f32(s0))")}, {"S1", write8(scale_at(2), "bitcast<u32>(d * f32(s1))")}}) +
+           put8(scale_at(3), m_.next_norm ? "bitcast<u32>(square)" : "0u") + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
+  }
+
+  /// Word `i` of y8's block `at`: after the planes of bytes, (d, s0, s1, 0).
+  std::string scale_at(uint32_t i) const { return fmt::format("{}u + at + {}u", 8 * blocks_out(), i); }
+  std::string put8(const std::string& at, const std::string& word) const { return m_.put.x8 ? fmt::format(" put({}u + {}, {});\n", m_.put.x8, at, word) : ""; }
+  std::string write8(const std::string& at, const std::string& word) const { return fmt::format("Y8[{}] = {};", at, word) + put8(at, word); }
+  std::string put_y(const std::string& row, const std::string& v) const { return m_.put.y ? fmt::format("put({}u + {}, bitcast<u32>({})); ", m_.put.y, row, v) : ""; }
+  /// Rows of q, k or v, as attention reads them: keys and values rounded as the cache rounds them.
+  std::string put_head(size_t w, const std::string& row, std::string v) const {
+    if (!m_.put.y) return "";
+    if (w && m_.kv->type == KvType::F16) v = fmt::format("unpack2x16float(pack2x16float(vec2<f32>({}, 0.0))).x", v);
+    return fmt::format(" put({}u + {}, bitcast<u32>({}));\n", m_.put.y + segments_[w].y_at, row, v);
   }
 
   /// Lane pairs rotate; then neighbouring lanes hold neighbouring rows, which the cache stores two a word.
@@ -396,11 +446,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     std::string text;
     if (w != 2)
       text += fmt::format("      let other = subgroupShuffleXor(v, {0}u);\n      v = select(v * cs.x - other * cs.y, other * cs.y + v * cs.x, (t & {0}u) != 0u);\n", neox ? 16 : 1);
-    if (w == 0) return text + fmt::format("      y[{}u + mine] = v;\n", segments_[0].y_at);
+    if (w == 0) return text + fmt::format("      y[{}u + mine] = v;{}\n", segments_[0].y_at, put_head(0, "mine", "v"));
     const char* cache = w == 1 ? "K" : "V";
-    if (m_.kv->type == KvType::F32) return text + fmt::format("      {}[S.pos * {}u + mine] = v;\n", cache, rows);
+    if (m_.kv->type == KvType::F32) return text + fmt::format("      {}[S.pos * {}u + mine] = v;{}\n", cache, rows, put_head(w, "mine", "v"));
     return text + fmt::format("      let small = clamp(v, -65504.0, 65504.0);\n      let pair = subgroupShuffleXor(small, 1u);\n"
-                              "      if ((t & 1u) == 0u) {{ {}[(S.pos * {}u + mine) / 2u] = pack2x16float(vec2<f32>(small, pair)); }}\n", cache, rows);
+                              "      if ((t & 1u) == 0u) {{ {}[(S.pos * {}u + mine) / 2u] = pack2x16float(vec2<f32>(small, pair)); }}\n{}", cache, rows,
+                              put_head(w, "mine", "small"));
   }
 
   uint32_t blocks_out() const { return static_cast<uint32_t>(segments_[0].tile->rows) / 32; }
@@ -416,15 +467,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       let m = bitcast<f32>(top);
       let id = select(0.0, 127.0 / m, m > 1e-30);
       let at = $AT$ * 4u;
-      Y8[t % 8u / 4u * 4u * $N$ + at + t % 4u] = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));
+      let word = pk(vec4<i32>(round(vec4<f32>(res[t * 4u], res[t * 4u + 1u], res[t * 4u + 2u], res[t * 4u + 3u]) * id)));
+      $WORD$
       if (t % 8u < 2u) {
         for (var i = 0u; i < 16u; i++) { s0 += round(res[b * 32u + (t % 8u) * 16u + i] * id); }
-        Y8[8u * $N$ + at + 1u + t % 8u] = bitcast<u32>(s0 * m / 127.0);
+        $S01$
       }
-      if (t % 8u == 2u) { Y8[8u * $N$ + at] = bitcast<u32>(m / 127.0); }
+      if (t % 8u == 2u) { $D$ $LAST$ }
       $SQUARES$
     }
-)", {{"AT", place8("(r0 / 32u + b)", blocks_out())}, {"N", blocks_out()}, {"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q; }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
+)", {{"AT", place8("(r0 / 32u + b)", blocks_out())}, {"WORD", write8(expand("t % 8u / 4u * 4u * $N$ + at + t % 4u", {{"N", blocks_out()}}), "word")},
+     {"S01", write8(scale_at(1) + " + t % 8u", "bitcast<u32>(s0 * m / 127.0)")}, {"D", write8(scale_at(0), "bitcast<u32>(m / 127.0)")}, {"LAST", m_.next_norm ? "" : put8(scale_at(3), "0u")},
+     {"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q;" + put8(scale_at(3), "bitcast<u32>(q)") + " }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
   }
 
   /// q and k rotate in pairs; k and v go into the cache at the token's position.
@@ -463,6 +517,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
   std::vector<Segment8> segments_;
   uint32_t k_ = 0;
   Shape8 shape_{};
+  bool chained_ = false;    ///< recorded as a link
 };
 
 }  // namespace
@@ -494,13 +549,11 @@ void matvec8(Recorder& r, const Matvec8& m) {
   const Writer8 writer(m, r.caps(), r.choices);
   auto text = writer.source();
   if (!text) return r.fail_with(text.error());
-  const uint32_t count = writer.total_workgroups();
-  const uint32_t wide = std::min<uint32_t>(count, 32768);
-  r.step(writer.key(), [&] {
+  r.link(writer.key(), [&] {
     // The helper goes after `enable` lines and before everything else.
     const size_t at = text->find("@group");
     return gpu::PipelineDesc{writer.label(), text->substr(0, at) + std::string(kPack8) + text->substr(at), kinds(writer.letters())};
-  }, writer.operands(r.state), {wide}, {(count + wide - 1) / wide});
+  }, writer.operands(r.state), writer.total_workgroups(), m.taken.x8 || m.taken.y);
 }
 
 }  // namespace gull::kernels

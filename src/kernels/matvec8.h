@@ -14,6 +14,9 @@ struct Matvec8 {
   gpu::BufferRef y8;            ///< also write the result quantised; null: no
   weights::TensorRef next_norm; ///< with y8: quantise y times these weights,
   gpu::BufferRef y_squares;     ///< and write the sum of squares of each 32 of y
+  /// Words of the chain's area (dispatch/chain.h), 0: none. x8 and y8 stand there with the sum of squares of each block in
+  /// its last word. Taken: x8, and what y held; put: y8, and y (with rope: q, k and v as the cache will hold them).
+  struct Words { uint32_t x8 = 0, y = 0; } taken, put;
   const RopeKv* rope = nullptr; ///< outputs are q, k, v: rotate q and k, write k and v to the cache
   const KvLayer* kv = nullptr;
 };

@@ -1,6 +1,7 @@
 // Projections: which kernel computes x·Wᵀ, and what is fused with it.
 #include <algorithm>
 
+#include "kernels/attention_row.h"
 #include "kernels/matmul.h"
 #include "kernels/dot8/dot8.h"
 #include "kernels/matvec.h"
@@ -46,6 +47,7 @@ bool normalise_ahead(Recorder& r, const Matvec& m, Matvec8& q) {
   q.x8 = add.y8, q.squares = add.y_squares;
   if (r.failed() || !matvec8_fits(r, add) || !matvec8_fits(r, q)) return q.x8 = nullptr, q.squares = nullptr, false;
   r.replace_last = true;
+  add.put = {r.put_at(add.y8, x.width / 32 * kBlock8Words), r.put_at(x.buffer, x.width)};
   matvec8(r, add);
   r.replace_last = false;
   return true;
@@ -88,6 +90,8 @@ bool quick(Recorder& r, const Matvec& m) {
   }
   if (parts.empty()) return false;
   if (m.norm) normalise_ahead(r, m, q);
+  q.taken.x8 = r.taken_at(q.x8);
+  if (m.add) q.taken.y = r.taken_at(m.outputs[0].y.buffer);
   if (parts.size() > 1) {
     for (const Matvec& part : parts) q.base = part, matvec8(r, q);
     return true;
@@ -96,6 +100,7 @@ bool quick(Recorder& r, const Matvec& m) {
   if (m.gated && y.offset == 0 && y.width % 32 == 0) {
     q.y8 = block_buffer(r, y);
     if (!matvec8_fits(r, q)) q.y8 = nullptr;
+    q.put.x8 = r.put_at(q.y8, y.width / 32 * kBlock8Words);
   }
   matvec8(r, q);
   if (r.failed()) return true;
@@ -171,6 +176,7 @@ bool fuse_heads(Recorder& r, const Rows& qkv, const RopeKv& options, const KvLay
   fused.rope = &options, fused.kv = &kv;
   if (!matvec8_fits(r, fused)) return false;
   r.replace_last = true;
+  if (attention_row_fits(r, kv)) fused.put.y = r.put_at(qkv.buffer, static_cast<uint32_t>(outputs[0].weight->rows + 2 * outputs[2].weight->rows));
   matvec8(r, fused);
   r.replace_last = false;
   r.last.reset();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dispatch/chain.h"
+
 namespace gull::kernels {
 
 Result<gpu::BufferRef> Arena::raw(const std::string& name, uint64_t bytes) {
@@ -25,12 +27,50 @@ void Recorder::step(const std::string& key, const std::function<gpu::PipelineDes
   if (failed()) return;
   auto pipeline = pipelines.get(key, describe);
   if (!pipeline) return fail_with(pipeline.error());
-  const auto& kinds = (*pipeline)->bindings();
-  for (size_t i = 0; i < operands.size() && i < kinds.size(); ++i)
-    if (kinds[i] == gpu::BindingKind::Storage && operands[i].fixed.buffer) twins.erase(operands[i].fixed.buffer->id());
-  dispatch::StepDesc step{*pipeline, std::move(operands), x, y, z, std::move(select)};
+  handed.at.clear(), handed.fresh.clear();
+  add({*pipeline, std::move(operands), x, y, z, std::move(select), nullptr}, (*pipeline)->bindings());
+}
+
+void Recorder::link(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
+                    uint32_t workgroups, bool takes) {
+  if (failed()) return;
+  const uint32_t wide = std::min<uint32_t>(workgroups, 32768), high = (workgroups + wide - 1) / wide;
+  auto link = choices.chain && high == 1 ? dispatch::make_link(key, describe(), takes) : nullptr;
+  if (!link && takes) return fail_with({ErrorKind::Internal, key + ": has nothing to take"});
+  if (!link) return step(key, describe, std::move(operands), {wide}, {high});
+  const auto kinds = link->desc.bindings;
+  add({nullptr, std::move(operands), {workgroups}, {}, {}, {}, std::move(link)}, kinds);
+}
+
+void Recorder::add(dispatch::StepDesc step, const std::vector<gpu::BindingKind>& kinds) {
+  for (size_t i = 0; i < step.operands.size() && i < kinds.size(); ++i)
+    if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) twins.erase(step.operands[i].fixed.buffer->id());
+  for (size_t i = 0; i < step.operands.size() && i < kinds.size(); ++i)
+    if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) handed.at.erase(step.operands[i].fixed.buffer->id());
+  for (auto [id, at] : handed.fresh) handed.at[id] = at;
+  handed.fresh.clear();
   if (replace_last) plan.replace_last(std::move(step));
   else plan.add(std::move(step));
+}
+
+uint32_t Recorder::taken_at(const gpu::BufferRef& buffer) const {
+  if (!buffer || handed.segment != plan.segment()) return 0;
+  const auto it = handed.at.find(buffer->id());
+  return it == handed.at.end() ? 0 : it->second;
+}
+
+uint32_t Recorder::put_at(const gpu::BufferRef& buffer, uint32_t words) {
+  const size_t segment = replace_last ? plan.last_segment() : plan.segment();
+  if (!choices.chain || !buffer || segment != plan.segment()) return 0;   // a replaced step of the segment before: nobody takes it
+  if (handed.segment != segment || (handed.at.empty() && handed.fresh.empty())) {
+    handed.at.clear(), handed.fresh.clear();
+    handed.segment = segment, handed.end = dispatch::kAreaHead;
+  }
+  const uint32_t at = handed.end;
+  handed.fresh.emplace_back(buffer->id(), at);
+  handed.end += (words + 15) & ~15u;
+  handed.most = std::max(handed.most, handed.end);
+  return at;
 }
 
 std::vector<gpu::BindingKind> kinds(std::string_view letters) {

@@ -49,6 +49,7 @@ struct Choices {
   bool subgroups = false;
   bool packed_dot = false;    ///< 8-bit activations with dot4I8Packed
   bool few_threads = false;   ///< workgroups of few threads: a processor runs those of one in turn, from barrier to barrier
+  bool chain = false;         ///< the steps of a layer are joined for one token (dispatch/chain.h)
   Tuning tuning;              ///< shapes found by measuring, all of them proven (tuning.h)
 };
 
@@ -56,6 +57,14 @@ struct Choices {
 inline constexpr uint32_t kFewTokens = 16;
 
 struct LastProjection;
+
+/// What the links of a chain hand on: buffers whose contents also stand in the chain's area, from which word on.
+struct HandedOn {
+  std::unordered_map<uint64_t, uint32_t> at;
+  std::vector<std::pair<uint64_t, uint32_t>> fresh;   ///< the same of the step that is being recorded
+  size_t segment = 0;         ///< of the Plan, that all of them are in
+  uint32_t end = 0, most = 0; ///< words: of this segment, and of the largest
+};
 
 /// Everything that recording needs. The first failure is kept in `error`, later calls do nothing: a forward pass reads
 /// without error handling between its lines, and the caller looks at `error` once.
@@ -75,6 +84,12 @@ struct Recorder {
   /// The projection that the Plan ends with, while it does: what follows may be fused into it.
   std::shared_ptr<LastProjection> last;
   bool replace_last = false;  ///< the next step takes the place of the Plan's last one
+  HandedOn handed;
+
+  /// Where in its chain's area the next step finds what `buffer` holds; 0: it has to read the buffer.
+  uint32_t taken_at(const gpu::BufferRef& buffer) const;
+  /// Where in its chain's area the next step (or the one that replaces the last) is to put what it writes to `buffer`, too; 0: nowhere.
+  uint32_t put_at(const gpu::BufferRef& buffer, uint32_t words);
 
   gpu::BufferRef twin(const Rows& x) const {
     const auto it = x.offset == 0 ? twins.find(x.buffer->id()) : twins.end();
@@ -100,6 +115,12 @@ struct Recorder {
   /// the step has anything to do for, when it reads only the part of a weight that ids name.
   void step(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
             dispatch::Count x, dispatch::Count y = {}, dispatch::Count z = {}, dispatch::Select select = {});
+  /// The same for a step that may be joined with its neighbours: `takes` says that it reads what an earlier one has put.
+  void link(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
+            uint32_t workgroups, bool takes);
+
+ private:
+  void add(dispatch::StepDesc step, const std::vector<gpu::BindingKind>& kinds);
 };
 
 /// The binding kinds of a kernel: 'r' read-only storage, 'w' storage, 'u' uniform.

@@ -16,7 +16,7 @@ void keep_known(T& shape, const std::vector<T>& known) {
 
 }  // namespace
 
-TuningChoices tuning_choices(const gpu::Caps& caps) {
+TuningChoices tuning_choices(const gpu::Caps& caps, bool joined) {
   TuningChoices out;
   const uint32_t most = std::min(caps.max_invocations, caps.max_workgroup_x);
   if (most < 256) return out;
@@ -29,7 +29,7 @@ TuningChoices tuning_choices(const gpu::Caps& caps) {
     for (const uint32_t per_row : {8u, 16u, 32u}) {
       if (threads > most || 32 * per_row < threads) continue;
       const Tuning::Split split{threads, per_row};
-      if (threads >= 256) out.matvec8.push_back(split), out.gated8.push_back(split);
+      if (joined ? threads == kChainThreads : threads >= 256) out.matvec8.push_back(split), out.gated8.push_back(split);
       if (const RowShape few = fitted(split, per_row); few.rows <= kFewRows && few_memory(few) <= caps.max_workgroup_memory) out.few.push_back(split);
     }
   return out;

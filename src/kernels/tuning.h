@@ -8,12 +8,15 @@
 
 namespace gull::kernels {
 
-/// What a device can take, kernel by kernel.
+/// Threads of a workgroup of a step that is joined with others (dispatch/chain.h): all of one dispatch have the same.
+inline constexpr uint32_t kChainThreads = 256;
+
+/// What a device can take, kernel by kernel; `joined`: where the steps of a token are.
 struct TuningChoices {
   std::vector<Tuning::Tile> matmul8, matmul;
   std::vector<Tuning::Split> matvec8, gated8, few;
 };
-TuningChoices tuning_choices(const gpu::Caps& caps);
+TuningChoices tuning_choices(const gpu::Caps& caps, bool joined = false);
 
 /// `tuning` with zeros in place of the shapes that are not among the choices.
 Tuning proven(const gpu::Caps& caps, Tuning tuning);

@@ -20,7 +20,7 @@ namespace gull::kernels {
 // bytes, all second 16 bytes, all (d, s0, s1, 0); in each plane first the even blocks, then the odd ones (place8).
 
 /// Bytes of one block of 32 quantised activations.
-inline constexpr uint32_t kBlock8Bytes = 48;
+inline constexpr uint32_t kBlock8Bytes = 48, kBlock8Words = kBlock8Bytes / 4;
 
 /// WGSL for one bound tensor `W<suffix>` (array<vec4<u32>>, rows in the GPU layout; a type with a code book is bound to
 /// the end of the tile's buffer):
