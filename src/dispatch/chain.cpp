@@ -28,6 +28,8 @@ bool same_memory(const Operand& a, const Operand& b) {
   return a.fixed.buffer == b.fixed.buffer && a.fixed.offset == b.fixed.offset && a.fixed.size == b.fixed.size;
 }
 
+bool same_buffer(const Operand& a, const Operand& b) { return a.fixed.buffer && a.fixed.buffer == b.fixed.buffer; }
+
 /// Where the areas of a Plan's chains lie in one buffer.
 struct Areas {
   gpu::BufferRef buffer;
@@ -47,8 +49,8 @@ class Run {
 
   /// False, and nothing changed, where the step is no link or does not fit to the others.
   bool take(const StepDesc& step) {
-    if (!step.link || (empty() && step.link->takes)) return false;
-    if (!empty() && step.link->workgroup_size != steps_[0]->link->workgroup_size) return false;
+    if (!step.link || empty() != (step.link->takes == Takes::Nothing)) return false;
+    if (!empty() && (step.link->workgroup_size != steps_[0]->link->workgroup_size || meets(step))) return false;
     auto slots = slots_;
     Joined part{step.link.get(), {}, step.x.times};
     for (size_t i = 0; i < step.operands.size(); ++i) {
@@ -75,10 +77,13 @@ class Run {
     StepDesc out;
     std::string key = fmt::format("chain:{}", areas.words), declarations, label = "chain";
     uint32_t workgroups = 0;
-    for (const Joined& part : parts_) {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      Joined& part = parts_[i];
+      part.given_up = given_up(i);
+      for (const std::string& name : part.given_up) key += "-" + name;
       key += fmt::format("|{}@{}", part.link->key, part.workgroups);
       for (const std::string& name : part.names) key += "," + name.substr(6);
-      label += (&part == &parts_[0] ? ": " : " + ") + part.link->desc.label;
+      label += (i == 0 ? ": " : " + ") + part.link->desc.label;
       workgroups += part.workgroups;
     }
     out.x = {workgroups};
@@ -103,11 +108,47 @@ class Run {
   }
 
  private:
+  static bool writes(const StepDesc& step, size_t i) { return step.link->desc.bindings[i] == BindingKind::Storage; }
+  static bool writes(const StepDesc& step, const Operand& memory) {
+    for (size_t i = 0; i < step.operands.size(); ++i)
+      if (writes(step, i) && same_buffer(step.operands[i], memory)) return true;
+    return false;
+  }
+
+  /// Whether the step meets an earlier one in memory where nothing orders them.
+  bool meets(const StepDesc& step) const {
+    bool all = step.link->takes == Takes::All;   // everything before has been done when it, or a step since, writes
+    for (size_t i = steps_.size(); i-- > 0; all = all || steps_[i]->link->takes == Takes::All) {
+      const StepDesc& earlier = *steps_[i];
+      for (size_t read : step.link->reads)
+        if (writes(earlier, step.operands[read])) return true;
+      for (size_t read : earlier.link->reads)
+        if (!all && writes(step, earlier.operands[read])) return true;
+      for (size_t b = 0; b < earlier.operands.size(); ++b) {
+        const bool may_give_up = earlier.link->desc.wgsl.find(kept_line(earlier.link->bindings[b].name)) != std::string::npos;
+        if (writes(earlier, b) && !may_give_up && writes(step, earlier.operands[b])) return true;
+      }
+    }
+    return false;
+  }
+
+  /// The bindings of step `i` that a later one writes.
+  std::vector<std::string> given_up(size_t i) const {
+    std::vector<std::string> out;
+    for (size_t b = 0; b < steps_[i]->operands.size(); ++b)
+      for (size_t later = i + 1; later < steps_.size(); ++later)
+        if (writes(*steps_[i], b) && writes(*steps_[later], steps_[i]->operands[b])) {
+          out.push_back(steps_[i]->link->bindings[b].name);
+          break;
+        }
+    return out;
+  }
+
   /// A buffer that one step writes is bound for writing wherever it is bound.
   void settle_access() {
     for (Slot& a : slots_)
       for (const Slot& b : slots_)
-        if (a.kind == BindingKind::ReadStorage && b.kind == BindingKind::Storage && a.operand.fixed.buffer && a.operand.fixed.buffer == b.operand.fixed.buffer)
+        if (a.kind == BindingKind::ReadStorage && b.kind == BindingKind::Storage && same_buffer(a.operand, b.operand))
           a.kind = BindingKind::Storage;
   }
 
@@ -130,7 +171,7 @@ std::optional<std::vector<Piece>> pieces_of(const Plan& plan, const gpu::Caps& c
       const StepDesc& step = plan.step(i);
       if (i != plan.segment_begin(segment) && !pieces.back().run.empty() && pieces.back().run.take(step)) continue;
       pieces.push_back({i, Run(caps)});
-      if (step.link && !pieces.back().run.take(step)) return std::nullopt;
+      if (step.link && !pieces.back().run.take(step)) return std::nullopt;   // it takes, and there is nothing to take from
     }
   return pieces;
 }

@@ -27,12 +27,18 @@ inline constexpr uint32_t kUnwritten = 0x80808080u;
 /// The first words of an area: the ticket, and room.
 inline constexpr uint32_t kAreaHead = 16;
 
-/// A step's shader, for a step that may be joined with others: one dimension of workgroups, the same number at each replay.
+/// What a step takes of what the step just before it puts: some of it, or every workgroup all of it.
+enum class Takes { Nothing, Part, All };
+
+/// A step's shader, for a step that may be joined with others: one dimension of workgroups, the same number at each replay. All but
+/// the first of a chain take from the step before them, so that steps follow one another; what is not handed on by the area is as
+/// the dispatch found it: no step reads what an earlier one of its chain writes to a buffer, and of several that write one the last does.
 /// Its text may call
 ///   put(at: u32, v: u32)                 write word `at` of the area
 ///   look(at: u32) -> u32                 read it: kUnwritten, or what was put
 ///   take(at: u32, looked: u32) -> u32    the word, once it is written, `looked` being what was seen so far
-/// and read `looks_at_most`, after which a word is not waited for any longer, and NaN stands for it.
+/// and read `looks_at_most`, after which a word is not waited for any longer, and NaN stands for it. Where it writes to binding B only
+/// `if (B_kept)`, and says `const B_kept = true;` in a line of its own, a later step of the chain may write B, too.
 struct Link {
   struct Binding { std::string name, type; };
   std::string key;
@@ -40,10 +46,11 @@ struct Link {
   std::vector<Binding> bindings;
   std::string workgroup_size;        ///< the attribute
   uint32_t threads = 0;
-  bool takes = false;                ///< reads what an earlier link of its dispatch has put
+  Takes takes = Takes::Nothing;
+  std::vector<size_t> reads;         ///< bindings whose memory it reads where other steps may write
 };
 /// Null where the text is of a form that cannot be joined: bindings and workgroup variables in lines of their own are wanted.
-std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, bool takes);
+std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, Takes takes, std::vector<size_t> reads);
 
 /// Gives a buffer of so many bytes.
 using MakeBuffer = std::function<Result<gpu::BufferRef>(uint64_t bytes)>;
@@ -53,11 +60,15 @@ using MakeBuffer = std::function<Result<gpu::BufferRef>(uint64_t bytes)>;
 /// fewer than two chains, so that none could clear the other's area.
 Result<std::unique_ptr<Plan>> chained(const Plan& plan, PipelineCache& pipelines, uint32_t words, const MakeBuffer& make);
 
+/// The line by which a text says that it writes a binding only where that is kept.
+std::string kept_line(const std::string& binding);
+
 /// One step of a joined shader. `names[i]` is the variable that stands for its binding i.
 struct Joined {
   const Link* link = nullptr;
   std::vector<std::string> names;
   uint32_t workgroups = 0;
+  std::vector<std::string> given_up;   ///< bindings that a later step writes
 };
 /// How a word is waited for.
 struct Waiting {

@@ -204,7 +204,9 @@ constexpr std::string_view kMain = R"(  if (t == 0u) { chain_ticket = atomicAdd(
 
 }  // namespace
 
-std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, bool takes) {
+std::string kept_line(const std::string& binding) { return fmt::format("const {}_kept = true;", binding); }
+
+std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, Takes takes, std::vector<size_t> reads) {
   auto link = std::make_shared<Link>();
   bool known = true;
   for_lines(desc.wgsl, [&](std::string_view line) {
@@ -215,7 +217,7 @@ std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, b
   if (!known || link->bindings.size() != desc.bindings.size() || at == std::string::npos) return nullptr;
   link->workgroup_size = desc.wgsl.substr(at, desc.wgsl.find(')', at) + 1 - at);
   link->threads = static_cast<uint32_t>(std::strtoul(link->workgroup_size.c_str() + 16, nullptr, 10));
-  link->key = std::move(key), link->desc = std::move(desc), link->takes = takes;
+  link->key = std::move(key), link->desc = std::move(desc), link->takes = takes, link->reads = std::move(reads);
   return link;
 }
 
@@ -254,7 +256,11 @@ Result<std::string> join(const std::vector<Joined>& steps, const std::string& de
     enables.insert(taken->enables.begin(), taken->enables.end());
     auto arguments = parameters(*step.link, taken->parameters, step.workgroups, builtins);
     if (!arguments) return fail(arguments.error());
-    const std::string text = taken->rest + fmt::format("fn entry({})", arguments->declared) + taken->body;
+    std::string text = taken->rest + fmt::format("fn entry({})", arguments->declared) + taken->body;
+    for (const std::string& name : step.given_up) {
+      const std::string kept = kept_line(name);
+      text.replace(text.find(kept), kept.size(), fmt::format("const {}_kept = false;", name));
+    }
     const auto tokens = tokens_of(text);
     Names names;
     for (std::string_view name : declared(tokens)) names[std::string(name)] = fmt::format("s{}_{}", i, name);

@@ -383,7 +383,9 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
     if (link) words = {q.offset == 0 ? r.taken_at(q.buffer) : 0, r.put_at(y8, a.heads * kv.head_dim / 32 * kBlock8Words)};
     const std::string name = key + (y8 ? ":row8" : ":row") + kernel + fmt::format("/{}:{}:{}", row_threads, words.qkv, words.y8);
     const auto describe = [&] { return gpu::PipelineDesc{"attention row", text(true, bool(y8)), kinds(letters)}; };
-    if (link) r.link(name, describe, std::move(operands), a.heads, words.qkv != 0);
+    // With its own row taken, it reads of the cache only what earlier dispatches wrote.
+    if (link) r.link(name, describe, std::move(operands), a.heads, words.qkv ? dispatch::Takes::Part : dispatch::Takes::Nothing,
+                     words.qkv ? std::vector<size_t>{} : std::vector<size_t>{0, 1, 2});
     else r.step(name, describe, std::move(operands), {a.heads});
   } else {
     auto parts = r.take(r.arena.raw("attention parts", uint64_t{a.heads} * kMaxSplits * (kv.head_dim / 4 + 1) * 16));

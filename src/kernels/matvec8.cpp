@@ -125,6 +125,16 @@ class Writer8 {
     return out;
   }
 
+  /// Which operands it reads that other steps may write: the input, and y where it is added to.
+  std::vector<size_t> reads() const {
+    std::vector<size_t> out;
+    size_t inputs = 0;
+    if (!m_.taken.x8) inputs = 1 + (m_.squares || (!m_.x8 && m_.base.norm) ? 1 : 0);
+    for (size_t i = 0; i < inputs; ++i) out.push_back(i);
+    if (m_.base.add && !m_.taken.y) out.push_back(inputs + segments_.size());
+    return out;
+  }
+
   Result<std::string> source() const {
     std::string text = preamble(caps_, false, shuffles()) + declarations() + std::string(unit8_structs());
     for (size_t i = 0; i < segments_.size(); ++i) {
@@ -182,7 +192,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       text = std::string(kStateStruct) + text;
       bind("uniform", "S", "State");
     }
+    if (chained_) text += dispatch::kept_line("y") + "\n" + (m_.y8 ? dispatch::kept_line("Y8") + "\n" : "") + (m_.next_norm ? dispatch::kept_line("Ysq") + "\n" : "");
     return text;
+  }
+  /// A store that is left to a later step of the chain, if there is one.
+  std::string kept(const std::string& binding, const std::string& store) const {
+    return chained_ ? fmt::format("if ({}_kept) {{ {} }}", binding, store) : store;
   }
 
   std::string shared_memory() const {
@@ -395,7 +410,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
       text += fmt::format("      v = {} * ({} * norm);\n", activation_call(m_.base.activation, "v"), sum_of(fmt::format("t + {}u", rows_per_workgroup())));
     if (m_.base.add) text += m_.taken.y ? fmt::format("      v += bitcast<f32>(take({}u + mine, before_seen));\n", m_.taken.y) : "      v += before;\n";
     if (m_.rope) return text + (one_subgroup() ? rope_in_subgroup(w) + "    }\n" : "      res[t] = v;\n    }\n    workgroupBarrier();\n" + rope_text(w));
-    text += fmt::format("      if (r0 + t < {}u) {{ y[{}u + r0 + t] = v; {}}}\n", s.tile->rows, s.y_at, put_y("r0 + t", "v"));
+    text += fmt::format("      if (r0 + t < {}u) {{ {} {}}}\n", s.tile->rows, kept("y", fmt::format("y[{}u + r0 + t] = v;", s.y_at)), put_y("r0 + t", "v"));
     if (m_.y8 && one_subgroup()) return text + quantise_in_subgroup() + "    }\n";
     if (m_.next_norm) text += "      resq[t] = v * v;\n      v = v * next_norm;\n";
     if (m_.y8) text += "      res[t] = v;\n";
@@ -424,13 +439,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
         $S1$
 )", {{"WORD", write8(expand("t / 16u * 4u * $N$ + at + t / 4u % 4u", {{"N", blocks_out()}}), "word")}, {"D", write8(scale_at(0), "bitcast<u32>(d)")},
      {"S0", write8(scale_at(1), "bitcast<u32>(d * f32(s0))")}, {"S1", write8(scale_at(2), "bitcast<u32>(d * f32(s1))")}}) +
-           put8(scale_at(3), m_.next_norm ? "bitcast<u32>(square)" : "0u") + (m_.next_norm ? "        Ysq[r0 / 32u] = square;\n" : "") + "      }\n";
+           put8(scale_at(3), m_.next_norm ? "bitcast<u32>(square)" : "0u") + (m_.next_norm ? "        " + kept("Ysq", "Ysq[r0 / 32u] = square;") + "\n" : "") + "      }\n";
   }
 
   /// Word `i` of y8's block `at`: after the planes of bytes, (d, s0, s1, 0).
   std::string scale_at(uint32_t i) const { return fmt::format("{}u + at + {}u", 8 * blocks_out(), i); }
   std::string put8(const std::string& at, const std::string& word) const { return m_.put.x8 ? fmt::format(" put({}u + {}, {});\n", m_.put.x8, at, word) : ""; }
-  std::string write8(const std::string& at, const std::string& word) const { return fmt::format("Y8[{}] = {};", at, word) + put8(at, word); }
+  std::string write8(const std::string& at, const std::string& word) const { return kept("Y8", fmt::format("Y8[{}] = {};", at, word)) + put8(at, word); }
   std::string put_y(const std::string& row, const std::string& v) const { return m_.put.y ? fmt::format("put({}u + {}, bitcast<u32>({})); ", m_.put.y, row, v) : ""; }
   /// Rows of q, k or v, as attention reads them: keys and values rounded as the cache rounds them.
   std::string put_head(size_t w, const std::string& row, std::string v) const {
@@ -446,7 +461,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     std::string text;
     if (w != 2)
       text += fmt::format("      let other = subgroupShuffleXor(v, {0}u);\n      v = select(v * cs.x - other * cs.y, other * cs.y + v * cs.x, (t & {0}u) != 0u);\n", neox ? 16 : 1);
-    if (w == 0) return text + fmt::format("      y[{}u + mine] = v;{}\n", segments_[0].y_at, put_head(0, "mine", "v"));
+    if (w == 0) return text + "      " + kept("y", fmt::format("y[{}u + mine] = v;", segments_[0].y_at)) + put_head(0, "mine", "v") + "\n";
     const char* cache = w == 1 ? "K" : "V";
     if (m_.kv->type == KvType::F32) return text + fmt::format("      {}[S.pos * {}u + mine] = v;{}\n", cache, rows, put_head(w, "mine", "v"));
     return text + fmt::format("      let small = clamp(v, -65504.0, 65504.0);\n      let pair = subgroupShuffleXor(small, 1u);\n"
@@ -478,7 +493,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     }
 )", {{"AT", place8("(r0 / 32u + b)", blocks_out())}, {"WORD", write8(expand("t % 8u / 4u * 4u * $N$ + at + t % 4u", {{"N", blocks_out()}}), "word")},
      {"S01", write8(scale_at(1) + " + t % 8u", "bitcast<u32>(s0 * m / 127.0)")}, {"D", write8(scale_at(0), "bitcast<u32>(m / 127.0)")}, {"LAST", m_.next_norm ? "" : put8(scale_at(3), "0u")},
-     {"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } Ysq[r0 / 32u + b] = q;" + put8(scale_at(3), "bitcast<u32>(q)") + " }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
+     {"SQUARES", m_.next_norm ? "if (t % 8u == 3u) { var q = 0.0; for (var i = 0u; i < 32u; i++) { q += resq[b * 32u + i]; } " + kept("Ysq", "Ysq[r0 / 32u + b] = q;") + put8(scale_at(3), "bitcast<u32>(q)") + " }" : ""}, {"WORDS", rows_per_workgroup() / 4}, {"ROWS", static_cast<uint32_t>(segments_[0].tile->rows)}});
   }
 
   /// q and k rotate in pairs; k and v go into the cache at the token's position.
@@ -494,7 +509,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
                           m_.rope->rope.pairs, d, neox ? "" : " / 2u");
     const std::string second = neox ? fmt::format("row + {}u", d / 2) : "row + 1u";
     if (w == 0) {
-      text += fmt::format("      y[{0}u + row] = p;\n      y[{0}u + {1}] = q;\n", segments_[0].y_at, second);
+      text += "      " + kept("y", fmt::format("y[{0}u + row] = p; y[{0}u + {1}] = q;", segments_[0].y_at, second)) + "\n";
     } else if (m_.kv->type == KvType::F32) {
       const char* cache = w == 1 ? "K" : "V";
       text += fmt::format("      let to = S.pos * {0}u;\n      {1}[to + row] = p;\n      {1}[to + {2}] = q;\n", rows, cache, second);
@@ -553,7 +568,7 @@ void matvec8(Recorder& r, const Matvec8& m) {
     // The helper goes after `enable` lines and before everything else.
     const size_t at = text->find("@group");
     return gpu::PipelineDesc{writer.label(), text->substr(0, at) + std::string(kPack8) + text->substr(at), kinds(writer.letters())};
-  }, writer.operands(r.state), writer.total_workgroups(), m.taken.x8 || m.taken.y);
+  }, writer.operands(r.state), writer.total_workgroups(), m.taken.x8 ? dispatch::Takes::All : dispatch::Takes::Nothing, writer.reads());
 }
 
 }  // namespace gull::kernels

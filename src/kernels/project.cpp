@@ -91,7 +91,7 @@ bool quick(Recorder& r, const Matvec& m) {
   if (parts.empty()) return false;
   if (m.norm) normalise_ahead(r, m, q);
   q.taken.x8 = r.taken_at(q.x8);
-  if (m.add) q.taken.y = r.taken_at(m.outputs[0].y.buffer);
+  if (m.add && q.taken.x8) q.taken.y = r.taken_at(m.outputs[0].y.buffer, true);
   if (parts.size() > 1) {
     for (const Matvec& part : parts) q.base = part, matvec8(r, q);
     return true;

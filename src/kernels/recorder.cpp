@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "dispatch/chain.h"
-
 namespace gull::kernels {
 
 Result<gpu::BufferRef> Arena::raw(const std::string& name, uint64_t bytes) {
@@ -32,11 +30,11 @@ void Recorder::step(const std::string& key, const std::function<gpu::PipelineDes
 }
 
 void Recorder::link(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
-                    uint32_t workgroups, bool takes) {
+                    uint32_t workgroups, dispatch::Takes takes, std::vector<size_t> reads) {
   if (failed()) return;
   const uint32_t wide = std::min<uint32_t>(workgroups, 32768), high = (workgroups + wide - 1) / wide;
-  auto link = choices.chain && high == 1 ? dispatch::make_link(key, describe(), takes) : nullptr;
-  if (!link && takes) return fail_with({ErrorKind::Internal, key + ": has nothing to take"});
+  auto link = choices.chain && high == 1 ? dispatch::make_link(key, describe(), takes, std::move(reads)) : nullptr;
+  if (!link && takes != dispatch::Takes::Nothing) return fail_with({ErrorKind::Internal, key + ": has nothing to take"});
   if (!link) return step(key, describe, std::move(operands), {wide}, {high});
   const auto kinds = link->desc.bindings;
   add({nullptr, std::move(operands), {workgroups}, {}, {}, {}, std::move(link)}, kinds);
@@ -47,16 +45,16 @@ void Recorder::add(dispatch::StepDesc step, const std::vector<gpu::BindingKind>&
     if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) twins.erase(step.operands[i].fixed.buffer->id());
   for (size_t i = 0; i < step.operands.size() && i < kinds.size(); ++i)
     if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) handed.at.erase(step.operands[i].fixed.buffer->id());
-  for (auto [id, at] : handed.fresh) handed.at[id] = at;
-  handed.fresh.clear();
   if (replace_last) plan.replace_last(std::move(step));
   else plan.add(std::move(step));
+  for (auto [id, at] : handed.fresh) handed.at[id] = {at, plan.steps() - 1};
+  handed.fresh.clear();
 }
 
-uint32_t Recorder::taken_at(const gpu::BufferRef& buffer) const {
+uint32_t Recorder::taken_at(const gpu::BufferRef& buffer, bool any_step) const {
   if (!buffer || handed.segment != plan.segment()) return 0;
   const auto it = handed.at.find(buffer->id());
-  return it == handed.at.end() ? 0 : it->second;
+  return it == handed.at.end() || (!any_step && it->second.step + 1 != plan.steps()) ? 0 : it->second.at;
 }
 
 uint32_t Recorder::put_at(const gpu::BufferRef& buffer, uint32_t words) {

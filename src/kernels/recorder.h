@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "dispatch/chain.h"
 #include "dispatch/pipeline_cache.h"
 #include "dispatch/plan.h"
 #include "gull/engine.h"
@@ -60,7 +61,8 @@ struct LastProjection;
 
 /// What the links of a chain hand on: buffers whose contents also stand in the chain's area, from which word on.
 struct HandedOn {
-  std::unordered_map<uint64_t, uint32_t> at;
+  struct Word { uint32_t at; size_t step; };          ///< and which step of the Plan put it
+  std::unordered_map<uint64_t, Word> at;
   std::vector<std::pair<uint64_t, uint32_t>> fresh;   ///< the same of the step that is being recorded
   size_t segment = 0;         ///< of the Plan, that all of them are in
   uint32_t end = 0, most = 0; ///< words: of this segment, and of the largest
@@ -86,8 +88,9 @@ struct Recorder {
   bool replace_last = false;  ///< the next step takes the place of the Plan's last one
   HandedOn handed;
 
-  /// Where in its chain's area the next step finds what `buffer` holds; 0: it has to read the buffer.
-  uint32_t taken_at(const gpu::BufferRef& buffer) const;
+  /// Where in its chain's area the next step finds what `buffer` holds, if the last step (or, for a step that takes from that one
+  /// anyway, any earlier one of the chain) has put it there; 0: it has to read the buffer.
+  uint32_t taken_at(const gpu::BufferRef& buffer, bool any_step = false) const;
   /// Where in its chain's area the next step (or the one that replaces the last) is to put what it writes to `buffer`, too; 0: nowhere.
   uint32_t put_at(const gpu::BufferRef& buffer, uint32_t words);
 
@@ -115,9 +118,10 @@ struct Recorder {
   /// the step has anything to do for, when it reads only the part of a weight that ids name.
   void step(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
             dispatch::Count x, dispatch::Count y = {}, dispatch::Count z = {}, dispatch::Select select = {});
-  /// The same for a step that may be joined with its neighbours: `takes` says that it reads what an earlier one has put.
+  /// The same for a step that may be joined with its neighbours (dispatch/chain.h); `reads`: which operands it reads that other steps
+  /// may write.
   void link(const std::string& key, const std::function<gpu::PipelineDesc()>& describe, std::vector<dispatch::Operand> operands,
-            uint32_t workgroups, bool takes);
+            uint32_t workgroups, dispatch::Takes takes, std::vector<size_t> reads);
 
  private:
   void add(dispatch::StepDesc step, const std::vector<gpu::BindingKind>& kinds);

@@ -303,7 +303,7 @@ TEST(Argmax, Extremes) {
       std::vector<float> logits(n, all);
       EXPECT_EQ(greedy(logits, 0, 1).id, 0u) << "all " << all << ", " << n;
       if (all == inf || n == 1) continue;
-      logits[n - 1] = std::nextafter(all, inf);
+      logits[n - 1] = all == 0 ? std::numeric_limits<float>::min() : std::nextafter(all, inf);   // WGSL may take what is smaller for 0
       EXPECT_EQ(greedy(logits, 0, 1).id, n - 1) << "all but the last " << all << ", " << n;
     }
 }
