@@ -24,7 +24,7 @@ namespace gull::dispatch {
 /// A word that nothing has been written to. As four 8-bit integers it is one that no quantisation gives (-128), as a
 /// float a number next to 0, in whose place 0 is written.
 inline constexpr uint32_t kUnwritten = 0x80808080u;
-/// The first words of an area: the ticket, and room.
+/// The first words of an area: the ticket, whether anything was waited for in vain, and room.
 inline constexpr uint32_t kAreaHead = 16;
 
 /// What a step takes of what the step just before it puts: some of it, or every workgroup all of it.
@@ -37,7 +37,8 @@ enum class Takes { Nothing, Part, All };
 ///   put(at: u32, v: u32)                 write word `at` of the area
 ///   look(at: u32) -> u32                 read it: kUnwritten, or what was put
 ///   take(at: u32, looked: u32) -> u32    the word, once it is written, `looked` being what was seen so far
-/// and read `looks_at_most`, after which a word is not waited for any longer, and NaN stands for it. Where it writes to binding B only
+///   settled(v: u32) -> u32               v, or, where it is still kUnwritten, NaN, and nobody waits any more
+/// and read `looks_at_most`, after which a word is not waited for any longer. Where it writes to binding B only
 /// `if (B_kept)`, and says `const B_kept = true;` in a line of its own, a later step of the chain may write B, too.
 struct Link {
   struct Binding { std::string name, type; };

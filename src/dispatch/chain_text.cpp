@@ -189,17 +189,25 @@ constexpr std::string_view kHelpers = R"(
 var<workgroup> chain_ticket: u32;
 fn put(at: u32, v: u32) { atomicStore(&chain[at], select(v, 0u, v == $NONE$)); }
 fn look(at: u32) -> u32 { return $LOOK$; }
-const looks_at_most = $MOST$;
+var<private> looks_at_most: u32;
+fn settled(v: u32) -> u32 {
+  if (v != $NONE$) { return v; }
+  spare[1] = 1u;
+  return 0x7fc00000u;
+}
 fn take(at: u32, looked: u32) -> u32 {
   var v = looked;
   for (var looks = 0u; looks < looks_at_most && v == $NONE$; looks++) { v = look(at); }
-  return select(v, 0x7fc00000u, v == $NONE$);
+  return settled(v);
 }
 )";
 
-constexpr std::string_view kMain = R"(  if (t == 0u) { chain_ticket = atomicAdd(&chain[0], 1u); }
+/// An area's word 1 says that something was waited for in vain: from then on nothing is waited for any more.
+constexpr std::string_view kMain = R"(  let failed = atomicLoad(&chain[1]);
+  looks_at_most = select($MOST$, 0u, failed != 0u);
+  if (t == 0u) { chain_ticket = atomicAdd(&chain[0], 1u); }
   let ticket = workgroupUniformLoad(&chain_ticket);
-  for (var i = ticket * $T$ + t; i < $WORDS$; i += $ALL$ * $T$) { spare[i] = select($NONE$, 0u, i < $HEAD$); }
+  for (var i = ticket * $T$ + t; i < $WORDS$; i += $ALL$ * $T$) { spare[i] = select(select($NONE$, 0u, i < $HEAD$), failed, i == 1u); }
 )";
 
 }  // namespace
@@ -274,10 +282,10 @@ Result<std::string> join(const std::vector<Joined>& steps, const std::string& de
   std::string text;
   for (const std::string& line : enables) text += line;
   text += declarations + shared.declarations() + functions +
-          expand(kHelpers, {{"NONE", none}, {"LOOK", how.writes ? "atomicOr(&chain[at], 0u)" : "atomicLoad(&chain[at])"}, {"MOST", how.most}});
+          expand(kHelpers, {{"NONE", none}, {"LOOK", how.writes ? "atomicOr(&chain[at], 0u)" : "atomicLoad(&chain[at])"}});
   text += "@compute " + steps[0].link->workgroup_size + "\nfn main(@builtin(local_invocation_index) t: u32";
   for (const std::string& name : builtins) text += fmt::format(", @builtin({0}) {0}: u32", name);
-  return text + ") {\n" + expand(kMain, {{"T", steps[0].link->threads}, {"WORDS", words}, {"ALL", first}, {"NONE", none}, {"HEAD", kAreaHead}}) + choose + "}\n";
+  return text + ") {\n" + expand(kMain, {{"T", steps[0].link->threads}, {"WORDS", words}, {"ALL", first}, {"NONE", none}, {"HEAD", kAreaHead}, {"MOST", how.most}}) + choose + "}\n";
 }
 
 }  // namespace gull::dispatch

@@ -341,7 +341,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) nw: vec3
     std::string text;
     if (m_.squares && one_subgroup()) {
     } else if (m_.squares && shuffles())
-      text += "    squares = subgroupAdd(squares);\n    if (t % 32u == 0u) { sq[t / 32u] = squares; }\n";   // larger subgroups write the same sum twice
+      text += "    for (var k = 16u; k > 0u; k = k / 2u) { squares += subgroupShuffleXor(squares, k); }\n    if (t % 32u == 0u) { sq[t / 32u] = squares; }\n";
     else if (m_.squares)
       text += "    sq[t] = squares;\n";
     const uint32_t g = groups(), stride = shape_.per_row + 1;

@@ -210,8 +210,9 @@ TEST(Chain, WaitingEndsWithNan) {
   ASSERT_TRUE(plan.run(*commands, {1, 1, 1}));
   ASSERT_TRUE(device()->submit(std::move(*commands)));
   for (uint32_t word : read(z, 32)) EXPECT_EQ(word, 0x7fc00000u);
-  const auto cleared = read(spare, kWords);   // and the next dispatch's area is ready
-  for (uint32_t i = 0; i < kWords; ++i) EXPECT_EQ(cleared[i], i < kAreaHead ? 0u : kUnwritten) << i;
+  // The next dispatch's area is ready, and says that it is in vain to wait.
+  const auto cleared = read(spare, kWords);
+  for (uint32_t i = 0; i < kWords; ++i) EXPECT_EQ(cleared[i], i == 1 ? 1u : i < kAreaHead ? 0u : kUnwritten) << i;
 }
 
 /// Whether two equal chains can be made of these steps.
