@@ -20,12 +20,14 @@ function(gull_room name)
   set_property(GLOBAL APPEND PROPERTY GULL_ROOMS gull_${name})
 endfunction()
 
-# gull_test(NAME SOURCES … ROOMS rooms… LINKS libraries… [ENVIRONMENT k=v…] [LABELS …] [TIMEOUT s]): one GoogleTest program, one ctest entry a test case.
+# gull_test(NAME SOURCES … ROOMS rooms… LINKS libraries… [ENVIRONMENT k=v…] [LABELS …] [TIMEOUT s] [COST s] [SERIAL]): one GoogleTest program, one
+# ctest entry. COST: about how long it takes with nothing compiled yet, where that is minutes: these start first. SERIAL: it looks at
+# times, so nothing runs beside it.
 function(gull_test name)
   if(NOT GULL_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ROOMS;LINKS;ENVIRONMENT;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;COST" "SOURCES;ROOMS;LINKS;ENVIRONMENT;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-missing-field-initializers)
@@ -35,9 +37,12 @@ function(gull_test name)
   endforeach()
   target_link_libraries(${name} PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 900)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
-    ENVIRONMENT "XDG_RUNTIME_DIR=/tmp;${ARG_ENVIRONMENT}")
+    ENVIRONMENT "XDG_RUNTIME_DIR=/tmp;${ARG_ENVIRONMENT}" RUN_SERIAL ${ARG_SERIAL})
+  if(ARG_COST)
+    set_tests_properties(${name} PROPERTIES COST ${ARG_COST})
+  endif()
 endfunction()
