@@ -232,6 +232,7 @@ Result<std::shared_ptr<Device>> Device::open(const DeviceOptions& options) {
   state.device = request_device(procs, list->instance, adapter.handle, state, features, options.baseline_limits, message);
   if (!state.device) return fail_f(ErrorKind::Device, "{} could not be opened: {}", adapter.info.name, one_line(message));
   state.instance = std::exchange(list->instance, nullptr);
+  let_go_at_exit(device->state_);
   state.queue = procs.DeviceGetQueue(state.device);
   read_limits(procs, state.device, caps);
   caps.naga = procs.ext.naga;

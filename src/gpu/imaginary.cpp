@@ -31,6 +31,8 @@ WGPUFuture map_async(WGPUBuffer, WGPUMapMode, size_t, size_t, WGPUBufferMapCallb
   return {};
 }
 
+}  // namespace
+
 const Procs& imaginary_procs() {
   static const Procs procs = [] {
     Procs table;
@@ -45,8 +47,6 @@ const Procs& imaginary_procs() {
   }();
   return procs;
 }
-
-}  // namespace
 
 std::shared_ptr<Device> Device::imaginary(const Caps& caps) {
   auto device = std::shared_ptr<Device>(new Device());

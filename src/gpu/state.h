@@ -63,6 +63,12 @@ Result<void> checked(DeviceState& state, std::string_view what, F&& make) {
   return scopes.finish(what);
 }
 
+/// Functions that do nothing, and answer at once.
+const Procs& imaginary_procs();
+/// When the program exits, what is left of the device by then releases nothing: drivers end before variables of the program that
+/// were there before them, and must not be called any more.
+void let_go_at_exit(const std::shared_ptr<DeviceState>& state);
+
 /// An adapter with what is known of it.
 struct Adapter {
   WGPUAdapter handle = nullptr;
