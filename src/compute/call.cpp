@@ -201,6 +201,7 @@ Result<dispatch::GroupRef> ComputeBackend::Impl::build(const Call& call, const L
   entry->pipeline = std::move(*pipeline);
   entry->group = std::move(*group);
   entry->param_bytes = param_bytes;
+  Lock lock(stream->mutex());   // nobody records a dispatch with the entry before it is known whether its operands are still there
   dispatch::GroupRef kept = groups->insert(std::move(entry));
   // An operand freed meanwhile was gone before the entry was there to be evicted.
   for (uint32_t b = 0; b < layout.bounds; ++b)
