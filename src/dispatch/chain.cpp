@@ -99,9 +99,13 @@ class Run {
     }
     bind("storage, read_write", "chain", "array<atomic<u32>>", BindingKind::Storage, areas.area(number));
     bind("storage, read_write", "spare", "array<u32>", BindingKind::Storage, areas.area(number + 1));
-    auto text = join(parts_, declarations, areas.words, waiting(*caps_));
-    if (!text) return fail(text.error());
-    auto pipeline = pipelines.get(key, [&] { return gpu::PipelineDesc{label, std::move(*text), kinds}; });
+    std::optional<Error> problem;
+    auto pipeline = pipelines.get(key, [&] {   // the layers of a model are mostly alike: their text is joined once
+      auto text = join(parts_, declarations, areas.words, waiting(*caps_));
+      if (!text) problem = text.error();
+      return gpu::PipelineDesc{label, text.value_or(std::string()), kinds};
+    });
+    if (problem) return fail(std::move(*problem));
     if (!pipeline) return fail(pipeline.error());
     out.pipeline = *pipeline;
     return out;
@@ -124,10 +128,8 @@ class Run {
         if (writes(earlier, step.operands[read])) return true;
       for (size_t read : earlier.link->reads)
         if (!all && writes(step, earlier.operands[read])) return true;
-      for (size_t b = 0; b < earlier.operands.size(); ++b) {
-        const bool may_give_up = earlier.link->desc.wgsl.find(kept_line(earlier.link->bindings[b].name)) != std::string::npos;
-        if (writes(earlier, b) && !may_give_up && writes(step, earlier.operands[b])) return true;
-      }
+      for (size_t b = 0; b < earlier.operands.size(); ++b)
+        if (writes(earlier, b) && !earlier.link->bindings[b].may_give_up && writes(step, earlier.operands[b])) return true;
     }
     return false;
   }
@@ -160,7 +162,7 @@ class Run {
 
 /// A Plan's steps as they will be dispatched: runs of links, and single steps (with an empty run).
 struct Piece {
-  size_t step;
+  size_t segment, step;
   Run run;
 };
 
@@ -170,7 +172,7 @@ std::optional<std::vector<Piece>> pieces_of(const Plan& plan, const gpu::Caps& c
     for (size_t i = plan.segment_begin(segment); i < plan.segment_end(segment); ++i) {
       const StepDesc& step = plan.step(i);
       if (i != plan.segment_begin(segment) && !pieces.back().run.empty() && pieces.back().run.take(step)) continue;
-      pieces.push_back({i, Run(caps)});
+      pieces.push_back({segment, i, Run(caps)});
       if (step.link && !pieces.back().run.take(step)) return std::nullopt;   // it takes, and there is nothing to take from
     }
   return pieces;
@@ -197,9 +199,9 @@ Result<std::unique_ptr<Plan>> chained(const Plan& plan, PipelineCache& pipelines
   auto areas = make_areas(pipelines.device(), words, static_cast<size_t>(chains), make);
   if (!areas) return fail(areas.error());
   auto out = std::make_unique<Plan>(pipelines.device_ref());
-  size_t number = 0, segment = 0;
+  size_t number = 0;
   for (Piece& piece : *pieces) {
-    while (segment + 1 < plan.segments() && piece.step >= plan.segment_begin(segment + 1)) ++segment, out->begin_segment();
+    if (piece.step == plan.segment_begin(piece.segment)) out->begin_segment();
     StepDesc step = plan.step(piece.step);
     if (piece.run.size() > 1) {
       auto joined = piece.run.joined(pipelines, *areas, number++);

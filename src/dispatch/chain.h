@@ -41,10 +41,20 @@ enum class Takes { Nothing, Part, All };
 /// and read `looks_at_most`, after which a word is not waited for any longer. Where it writes to binding B only
 /// `if (B_kept)`, and says `const B_kept = true;` in a line of its own, a later step of the chain may write B, too.
 struct Link {
-  struct Binding { std::string name, type; };
+  struct Binding {
+    std::string name, type;
+    bool may_give_up = false;        ///< has the line that kept_line gives
+  };
+  /// `array<element, count>` of workgroup memory.
+  struct Array {
+    std::string name, element;
+    uint32_t count = 0;
+    uint32_t bytes() const { return count * (element.starts_with("vec4") ? 16 : element.starts_with("vec2") ? 8 : 4); }
+  };
   std::string key;
   gpu::PipelineDesc desc;
   std::vector<Binding> bindings;
+  std::vector<Array> arrays;
   std::string workgroup_size;        ///< the attribute
   uint32_t threads = 0;
   Takes takes = Takes::Nothing;

@@ -83,18 +83,12 @@ Link::Binding declaration(std::string_view line) {
   return {std::string(line.substr(name, colon - name)), std::string(line.substr(colon + 2, end - colon - 2))};
 }
 
-/// `array<element, a * b>` of workgroup memory.
-struct Array {
-  std::string name, element;
-  uint32_t count = 0;
-  uint32_t bytes() const { return count * (element.starts_with("vec4") ? 16 : element.starts_with("vec2") ? 8 : 4); }
-};
-
-std::optional<Array> array_of(const Link::Binding& variable) {
+/// `array<element, a * b>`; of other forms none.
+std::optional<Link::Array> array_of(const Link::Binding& variable) {
   std::string_view type = variable.type;
   const size_t comma = type.rfind(", ");
   if (!type.starts_with("array<") || comma == std::string_view::npos) return std::nullopt;
-  Array out{variable.name, std::string(type.substr(6, comma - 6)), 1};
+  Link::Array out{variable.name, std::string(type.substr(6, comma - 6)), 1};
   type.remove_prefix(comma + 2);
   while (!type.empty() && std::isdigit(static_cast<unsigned char>(type[0]))) {
     uint32_t number = 0;
@@ -108,7 +102,6 @@ std::optional<Array> array_of(const Link::Binding& variable) {
 /// A shader's text, taken apart.
 struct Taken {
   std::set<std::string> enables;          ///< whole lines
-  std::vector<Array> arrays;              ///< workgroup memory
   std::string rest, parameters, body;
 };
 
@@ -117,8 +110,7 @@ Result<Taken> take_apart(const Link& link) {
   std::string text;
   for_lines(link.desc.wgsl, [&](std::string_view line) {
     if (line.starts_with("enable ") || line.starts_with("diagnostic(")) out.enables.insert(std::string(line) + "\n");
-    else if (line.starts_with(kWorkgroupLine)) out.arrays.push_back(*array_of(declaration(line)));
-    else if (!line.starts_with(kBindingLine)) text += std::string(line) + "\n";
+    else if (!line.starts_with(kWorkgroupLine) && !line.starts_with(kBindingLine)) text += std::string(line) + "\n";
   });
   const size_t entry = text.find("@compute"), open = text.find("fn main(", entry);
   if (entry == std::string::npos || open == std::string::npos)
@@ -158,15 +150,15 @@ Result<Parameters> parameters(const Link& link, std::string_view text, uint32_t 
 class SharedMemory {
  public:
   /// Where the arrays of a step lie.
-  void place(const std::vector<Array>& arrays, Names& names) {
+  void place(const std::vector<Link::Array>& arrays, Names& names) {
     std::map<std::string, uint32_t> seen;
-    for (const Array& array : arrays) {
+    for (const Link::Array& array : arrays) {
       std::string kind;
       for (char c : array.element)
         if (in_name(c)) kind += c;
       const std::string name = fmt::format("shared_{}_{}", kind, seen[array.element]++);
       names[array.name] = name;
-      Array& shared = arrays_.try_emplace(name, Array{name, array.element, 0}).first->second;
+      Link::Array& shared = arrays_.try_emplace(name, Link::Array{name, array.element, 0}).first->second;
       shared.count = std::max(shared.count, array.count);
     }
   }
@@ -182,7 +174,7 @@ class SharedMemory {
   }
 
  private:
-  std::map<std::string, Array> arrays_;
+  std::map<std::string, Link::Array> arrays_;
 };
 
 constexpr std::string_view kHelpers = R"(
@@ -219,8 +211,11 @@ std::shared_ptr<const Link> make_link(std::string key, gpu::PipelineDesc desc, T
   bool known = true;
   for_lines(desc.wgsl, [&](std::string_view line) {
     if (line.starts_with(kBindingLine)) link->bindings.push_back(declaration(line));
-    else if (line.starts_with(kWorkgroupLine)) known = known && array_of(declaration(line));
+    if (!line.starts_with(kWorkgroupLine)) return;
+    if (auto array = array_of(declaration(line))) link->arrays.push_back(std::move(*array));
+    else known = false;
   });
+  for (Link::Binding& binding : link->bindings) binding.may_give_up = desc.wgsl.find(kept_line(binding.name)) != std::string::npos;
   const size_t at = desc.wgsl.find("@workgroup_size(");
   if (!known || link->bindings.size() != desc.bindings.size() || at == std::string::npos) return nullptr;
   link->workgroup_size = desc.wgsl.substr(at, desc.wgsl.find(')', at) + 1 - at);
@@ -242,13 +237,7 @@ gpu::PipelineDesc alone(const Link& link) {
 uint32_t joined_workgroup_bytes(const std::vector<Joined>& steps) {
   SharedMemory shared;
   Names names;
-  for (const Joined& step : steps) {
-    std::vector<Array> arrays;
-    for_lines(step.link->desc.wgsl, [&](std::string_view line) {
-      if (line.starts_with(kWorkgroupLine)) arrays.push_back(*array_of(declaration(line)));
-    });
-    shared.place(arrays, names);
-  }
+  for (const Joined& step : steps) shared.place(step.link->arrays, names);
   return shared.bytes();
 }
 
@@ -273,7 +262,7 @@ Result<std::string> join(const std::vector<Joined>& steps, const std::string& de
     Names names;
     for (std::string_view name : declared(tokens)) names[std::string(name)] = fmt::format("s{}_{}", i, name);
     for (size_t b = 0; b < step.names.size(); ++b) names[step.link->bindings[b].name] = step.names[b];
-    shared.place(taken->arrays, names);
+    shared.place(step.link->arrays, names);
     functions += renamed(tokens, names);
     choose += fmt::format("  {}if (ticket < {}u) {{\n    let at = ticket - {}u;\n    s{}_entry({});\n  }}\n", i ? "else " : "", first + step.workgroups, first, i, arguments->given);
     first += step.workgroups;

@@ -369,9 +369,9 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
     y8 = block_buffer(r, y);
   const bool quick = attention_row_fits(r, kv);
   const uint32_t threads = part_threads(r.caps(), r.choices, kv.head_dim / 4);
-  const std::string kernel = quick ? ":subgroups" : fmt::format(":{}", threads);
   const bool link = quick && r.choices.chain;
   const uint32_t row_threads = link ? kChainThreads : kAttentionRowThreads;
+  const std::string kernel = quick ? fmt::format(":subgroups:{}", row_threads) : fmt::format(":{}", threads);
   AttentionWords words;
   const auto text = [&](bool direct, bool quantise) {
     return quick ? attention_row_source(r.caps(), q, kv, a, y, direct, quantise, row_threads, words) : part_source(r.caps(), threads, q, kv, a, y, direct, quantise);
@@ -381,7 +381,7 @@ void attend(Recorder& r, const Rows& q, const KvLayer& kv, const Attention& a, c
     if (a.sinks) operands.push_back(vector_operand(a.sinks)), letters += 'r';
     if (y8) operands.push_back(y8), letters += 'w';
     if (link) words = {q.offset == 0 ? r.taken_at(q.buffer) : 0, r.put_at(y8, a.heads * kv.head_dim / 32 * kBlock8Words)};
-    const std::string name = key + (y8 ? ":row8" : ":row") + kernel + fmt::format("/{}:{}:{}", row_threads, words.qkv, words.y8);
+    const std::string name = key + (y8 ? ":row8" : ":row") + kernel + fmt::format("/{}:{}", words.qkv, words.y8);
     const auto describe = [&] { return gpu::PipelineDesc{"attention row", text(true, bool(y8)), kinds(letters)}; };
     // With its own row taken, it reads of the cache only what earlier dispatches wrote.
     if (link) r.link(name, describe, std::move(operands), a.heads, words.qkv ? dispatch::Takes::Part : dispatch::Takes::Nothing,

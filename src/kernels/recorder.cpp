@@ -42,9 +42,10 @@ void Recorder::link(const std::string& key, const std::function<gpu::PipelineDes
 
 void Recorder::add(dispatch::StepDesc step, const std::vector<gpu::BindingKind>& kinds) {
   for (size_t i = 0; i < step.operands.size() && i < kinds.size(); ++i)
-    if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) twins.erase(step.operands[i].fixed.buffer->id());
-  for (size_t i = 0; i < step.operands.size() && i < kinds.size(); ++i)
-    if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) handed.at.erase(step.operands[i].fixed.buffer->id());
+    if (kinds[i] == gpu::BindingKind::Storage && step.operands[i].fixed.buffer) {
+      twins.erase(step.operands[i].fixed.buffer->id());
+      handed.at.erase(step.operands[i].fixed.buffer->id());
+    }
   if (replace_last) plan.replace_last(std::move(step));
   else plan.add(std::move(step));
   for (auto [id, at] : handed.fresh) handed.at[id] = {at, plan.steps() - 1};
@@ -58,8 +59,9 @@ uint32_t Recorder::taken_at(const gpu::BufferRef& buffer, bool any_step) const {
 }
 
 uint32_t Recorder::put_at(const gpu::BufferRef& buffer, uint32_t words) {
-  const size_t segment = replace_last ? plan.last_segment() : plan.segment();
-  if (!choices.chain || !buffer || segment != plan.segment()) return 0;   // a replaced step of the segment before: nobody takes it
+  const size_t segment = plan.segment();
+  if (!choices.chain || !buffer) return 0;
+  if (replace_last && plan.last_segment() != segment) return 0;   // a step of the segment before: nobody takes it
   if (handed.segment != segment || (handed.at.empty() && handed.fresh.empty())) {
     handed.at.clear(), handed.fresh.clear();
     handed.segment = segment, handed.end = dispatch::kAreaHead;

@@ -6,21 +6,13 @@
 #include <cstring>
 
 #include "dispatch/chain.h"
+#include "dispatch/opened.h"
 #include "dispatch/wgsl.h"
 
 namespace gull::dispatch {
 namespace {
 
 constexpr uint32_t kThreads = 32;
-
-std::shared_ptr<gpu::Device> device() {
-  static const std::shared_ptr<gpu::Device> opened = [] {
-    auto result = gpu::Device::open({});
-    EXPECT_TRUE(result) << result.error().message;
-    return result.value_or(nullptr);
-  }();
-  return opened;
-}
 
 gpu::BufferRef buffer(uint64_t words) {
   auto made = device()->create_buffer(words * 4, gpu::kStorage | gpu::kCopySrc | gpu::kCopyDst, gpu::Memory::Activations, "test");

@@ -7,21 +7,13 @@
 #include <thread>
 
 #include "dispatch/buffer_pool.h"
+#include "dispatch/opened.h"
 #include "dispatch/params.h"
 #include "dispatch/pipeline_cache.h"
 #include "gpu/commands.h"
 
 namespace gull::dispatch {
 namespace {
-
-std::shared_ptr<gpu::Device> device() {
-  static const std::shared_ptr<gpu::Device> opened = [] {
-    auto result = gpu::Device::open({});
-    EXPECT_TRUE(result) << result.error().message;
-    return result.value_or(nullptr);
-  }();
-  return opened;
-}
 
 gpu::PipelineDesc describe(const std::string& wgsl) {
   return {"test", wgsl, {gpu::BindingKind::Storage}, 0, false};
